@@ -1,0 +1,461 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
+)
+
+// Judge says how a cluster is.
+func Judge(c model.Cluster, o Options) Report {
+	j := judge{Options: o, report: Report{Cluster: c, At: o.Now}}
+	for _, m := range c.Members {
+		j.report.Members = append(j.report.Members, j.member(m))
+	}
+	j.wanted()
+	j.identity()
+	j.leader()
+	j.volumes()
+	j.versions()
+	for _, p := range c.Problems {
+		j.find(Unreadable, Notice, "", fmt.Sprintf("%s: %v", p.Subject, p.Err), "")
+	}
+	j.quorum()
+	j.verdict()
+	return j.report
+}
+
+type judge struct {
+	Options
+	report Report
+	// splitFound and corruptFound make a cluster Unhealthy although quorum holds.
+	splitFound, corruptFound bool
+}
+
+func (j *judge) find(code Code, s Severity, subject, message, advice string) {
+	j.report.Findings = append(j.report.Findings, Finding{Code: code, Severity: s, Subject: subject, Message: message, Advice: advice})
+}
+
+// freshness says whether a member's publication can be taken for the present.
+func (j *judge) freshness(m model.Member) (fresh bool, reason Code, message string) {
+	beat, known := m.Heartbeat.Get()
+	switch {
+	case !m.Published.Known() && !m.State.Known() && !m.Ready.Known():
+		return false, NeverPublished, "nothing has been published for it yet"
+	case j.FreshnessUnknown:
+		return false, PublisherGone, "how old its publication is can't be told: the files hold no other clock; give --now"
+	case !known:
+		return false, PublisherGone, "its heartbeat can't be read, so its publication may be out of date"
+	case beat.IsZero():
+		return false, PublisherGone, "its publisher has never renewed its heartbeat, so its publication may be out of date"
+	case j.Now.Sub(beat) > StaleAfter:
+		return false, PublisherGone, fmt.Sprintf("its publisher was last seen %s ago, so its publication may be out of date", age(j.Now, beat))
+	}
+	if ahead := beat.Sub(j.Now); ahead > SkewTolerated {
+		j.find(HeartbeatInFuture, Notice, m.Name, fmt.Sprintf("its heartbeat is %s in the future: the clocks differ", ahead.Round(time.Second)), "compare the clocks of the node and of this machine")
+	}
+	return true, "", ""
+}
+
+// member judges one member.
+func (j *judge) member(m model.Member) MemberReport {
+	r := MemberReport{Member: m}
+	switch v1alpha1.MemberSubState(m.SubState.Or("")) {
+	case v1alpha1.SubStateLeader, v1alpha1.SubStateFollower, v1alpha1.SubStateLearner:
+		r.Role = m.SubState.Value
+	}
+	set := func(h MemberHealth, reason, message string) { r.Health, r.Reason, r.Message = h, reason, message }
+
+	fresh, why, message := j.freshness(m)
+	if !fresh {
+		set(MemberUnknown, string(why), message)
+		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod
+		if why == NeverPublished {
+			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent"
+		}
+		j.find(why, Warning, m.Name, message, advice)
+	} else {
+		j.freshMember(m, set)
+	}
+	j.data(m, set)
+	return r
+}
+
+// freshMember judges a member by its own word.
+func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, string)) {
+	ready, known := m.Ready.Get()
+	reason := cmp.Or(ready.Reason, "NotReady")
+	said := cmp.Or(ready.Message, "condition Ready is "+cmp.Or(ready.Status, "missing"))
+	if ready.Status == "False" && !ready.Since.IsZero() {
+		said += fmt.Sprintf(", since %s", age(j.Now, ready.Since))
+	}
+	switch state := v1alpha1.MemberState(m.State.Or("")); {
+	case state == v1alpha1.StateNew || state == v1alpha1.StateInitializing:
+		last := lastTransition(m)
+		set(MemberUnhealthy, cmp.Or(last.Reason, string(state)), cmp.Or(last.Message, "etcd has not been started"))
+		j.find(MemberNotStarted, Warning, m.Name, fmt.Sprintf("etcd has not been started: it is %s (%s)", stateText(m), cmp.Or(last.Reason, "no reason given")), "see its last transitions: kubectl get etcdmembers.druid.gardener.cloud "+m.Name+" -o yaml")
+	case state == v1alpha1.StateStarting:
+		set(MemberSyncing, m.SubState.Or(string(state)), "it does not vote yet")
+		j.find(MemberNotVoting, Warning, m.Name, fmt.Sprintf("it does not vote: it is %s", stateText(m)), "wait until it has caught up and is promoted; restart no other member meanwhile")
+	case !known || ready.Status == "Unknown":
+		set(MemberUnknown, reason, said)
+		j.find(MemberNotServing, Warning, m.Name, "whether it serves is not known: "+said, "")
+	case ready.Status == "True" && state == v1alpha1.StateStarted:
+		set(MemberHealthy, "", "")
+	case ready.Status == "True":
+		set(MemberUnknown, "StateNotUnderstood", fmt.Sprintf("condition Ready is True, and its state is %s, which this version does not know", stateText(m)))
+		j.find(MemberNotServing, Warning, m.Name, "it says that it is ready in a state that this version does not know: "+stateText(m), "use a newer kubectl-etcdmember")
+	default:
+		set(MemberUnhealthy, reason, said)
+		j.find(MemberNotServing, Warning, m.Name, "it does not serve: "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd")
+	}
+}
+
+// data judges a member's data and volume. What was once seen to be bad does not become good because its publisher has gone.
+func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
+	if c := m.VolumeReadOnly.Value; c.Status == "True" {
+		set(MemberUnhealthy, string(DataVolumeReadOnly), cmp.Or(c.Message, "its data volume is read-only"))
+		j.find(DataVolumeReadOnly, Warning, m.Name, "the file system of its data volume is read-only", "look at the node's kernel log; a member with a bad volume can be rolled while the others hold quorum")
+	}
+	if id, ok := m.VolumeMismatch.Get(); ok {
+		set(MemberUnhealthy, string(VolumeMismatch), "it has found the wrong volume mounted")
+		j.find(VolumeMismatch, Warning, m.Name, fmt.Sprintf("it has found the wrong volume mounted, %s, and does not start on it", id), "attach its own volume; nothing does that for you")
+	}
+	for _, alarm := range m.Alarms.Value {
+		switch alarm {
+		case "CORRUPT":
+			set(MemberUnhealthy, string(DataCorrupt), "it raises alarm CORRUPT")
+			j.corruptFound = true
+			j.find(DataCorrupt, Critical, m.Name, "it raises alarm CORRUPT: members disagree about data; the alarm may name the wrong one", "compare hashes of all members before any is replaced")
+		case "NOSPACE":
+			j.find(AlarmRaised, Warning, m.Name, "it raises alarm NOSPACE: the whole cluster refuses writes until the alarm is disarmed", "compact, defragment one member at a time, then disarm the alarm")
+		default:
+			j.find(AlarmRaised, Warning, m.Name, "it raises alarm "+alarm, "")
+		}
+	}
+	if c := m.DataCorrupt.Value; c.Status == "True" {
+		set(MemberUnhealthy, string(DataCorrupt), cmp.Or(c.Message, "its data is corrupt"))
+		j.corruptFound = true
+		j.find(DataCorrupt, Critical, m.Name, "its data is corrupt: "+cmp.Or(c.Message, "it says so without a message"), "replace its volume while the others hold quorum")
+	}
+	size, sizeKnown := m.DBSize.Get()
+	quota, quotaKnown := m.DBSizeQuota.Get()
+	if sizeKnown && quotaKnown && quota > 0 && float64(size) >= QuotaWarning*float64(quota) {
+		message := fmt.Sprintf("its database fills %d%% of its quota; at 100%% etcd refuses writes", size*100/quota)
+		if used, ok := m.DBSizeInUse.Get(); ok {
+			message += fmt.Sprintf(", and %d%% of the database is in use", percent(used, size))
+		}
+		j.find(DatabaseNearQuota, Warning, m.Name, message, "compact and defragment, or raise --quota-backend-bytes")
+	}
+}
+
+// wanted compares the members that there are with those that are wanted.
+func (j *judge) wanted() {
+	r := &j.report
+	n, known := r.Wanted.Get()
+	if !known {
+		j.find(WantedMembersUnsure, Notice, "", fmt.Sprintf("how many members are wanted is not known; %d are published", len(r.Members)), "")
+		return
+	}
+	if n == 0 {
+		return
+	}
+	switch have := len(r.Members); {
+	case have < n:
+		j.missing(n)
+		j.find(MembersMissing, Warning, "", fmt.Sprintf("%d members are wanted, and only %d have an EtcdMember", n, have), "create the others: kubectl etcdmember adopt "+argument(r.Key))
+	case have > n:
+		j.find(MembersSurplus, Warning, "", fmt.Sprintf("%d members are wanted, and %d have an EtcdMember", n, have), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
+	}
+}
+
+// missing adds a row for each wanted member of which there is nothing: a gap in a table is easily overlooked.
+func (j *judge) missing(n int) {
+	r := &j.report
+	have := map[string]bool{}
+	for _, m := range r.Members {
+		have[m.Pod] = true
+	}
+	for i := r.FirstOrdinal; i < r.FirstOrdinal+n; i++ {
+		pod := fmt.Sprintf("%s-%d", r.Key.Name, i)
+		if have[pod] || len(r.Members) >= n {
+			continue
+		}
+		r.Members = append(r.Members, MemberReport{
+			Member: model.Member{Name: pod, Pod: pod}, Health: MemberMissing,
+			Reason: string(MembersMissing), Message: "it is wanted, and there is no EtcdMember of it",
+		})
+	}
+	slices.SortStableFunc(r.Members, func(a, b MemberReport) int { return model.CompareNatural(a.Name, b.Name) })
+}
+
+// identity compares what members say of who they are.
+func (j *judge) identity() {
+	clusters := map[string][]string{}
+	ids := map[string][]string{}
+	for _, m := range j.report.Members {
+		// The last word of a publisher that has gone may be of a cluster that was since rebuilt: it proves no split.
+		if m.Health == MemberUnknown {
+			continue
+		}
+		if id, ok := m.ClusterID.Get(); ok {
+			clusters[id] = append(clusters[id], m.Name)
+		}
+		if id, ok := m.ID.Get(); ok {
+			ids[id] = append(ids[id], m.Name)
+		}
+	}
+	if len(clusters) > 1 {
+		var parts []string
+		for _, id := range sortedKeys(clusters) {
+			parts = append(parts, fmt.Sprintf("%s: %s", id, strings.Join(clusters[id], ", ")))
+		}
+		j.splitFound = true
+		j.find(ClusterSplit, Critical, "", "the members are of more than one cluster: "+strings.Join(parts, "; "), "change nothing until it is clear which cluster has the data; nothing repairs this for you")
+	}
+	for _, id := range sortedKeys(ids) {
+		if names := ids[id]; len(names) > 1 {
+			j.find(DuplicateMemberID, Critical, "", fmt.Sprintf("%s have the same member ID %s: they run on copies of the same data, or one has published for the other", strings.Join(names, " and "), id), "stop one of them, and compare their volumes")
+			j.splitFound = true
+		}
+	}
+}
+
+// leader finds who leads. A former leader that is cut off says that it leads until it knows better: the higher term is right.
+func (j *judge) leader() {
+	var leaders []MemberReport
+	for _, m := range j.report.Members {
+		if m.Role == string(v1alpha1.SubStateLeader) && m.Health == MemberHealthy {
+			leaders = append(leaders, m)
+		}
+	}
+	slices.SortStableFunc(leaders, func(a, b MemberReport) int { return cmp.Compare(b.RaftTerm.Or(0), a.RaftTerm.Or(0)) })
+	switch len(leaders) {
+	case 0:
+		if n, known := j.report.Wanted.Get(); len(j.report.Members) > 0 && (!known || n > 0) {
+			j.find(NoLeaderKnown, Warning, "", "no healthy member says that it leads", "")
+		}
+	case 1:
+		j.report.Leader = leaders[0].Name
+	default:
+		j.find(SeveralLeaders, Notice, "", fmt.Sprintf("%s and %s both say that they lead, in terms %d and %d", leaders[0].Name, leaders[1].Name, leaders[0].RaftTerm.Or(0), leaders[1].RaftTerm.Or(0)), "")
+		if leaders[0].RaftTerm.Or(0) > leaders[1].RaftTerm.Or(0) {
+			j.report.Leader = leaders[0].Name
+		}
+	}
+}
+
+func (j *judge) volumes() {
+	for _, m := range j.report.Members {
+		v, ok := m.Volume.Get()
+		if ok && v.AvailableKnown && v.Capacity > 0 && float64(v.Available) < VolumeWarning*float64(v.Capacity) {
+			j.find(DataVolumeFull, Warning, m.Name, fmt.Sprintf("%d%% of its data volume are left", percent(v.Available, v.Capacity)), "grow the volume, or find out what fills it")
+		}
+	}
+}
+
+// versions compares what should be the same on all members.
+func (j *judge) versions() {
+	versions, tls := map[string][]string{}, map[bool][]string{}
+	for _, m := range j.report.Members {
+		if m.Health == MemberUnknown {
+			continue
+		}
+		if v, ok := m.Version.Get(); ok {
+			versions[v] = append(versions[v], m.Name)
+		}
+		if v, ok := m.PeerTLS.Get(); ok {
+			tls[v] = append(tls[v], m.Name)
+		}
+	}
+	if len(versions) > 1 {
+		var parts []string
+		for _, v := range sortedKeys(versions) {
+			parts = append(parts, fmt.Sprintf("%s: %s", v, strings.Join(versions[v], ", ")))
+		}
+		j.find(VersionsMixed, Notice, "", "the members run different versions of etcd: "+strings.Join(parts, "; "), "finish the upgrade")
+	}
+	if len(tls) > 1 {
+		j.find(PeerTLSMixed, Warning, "", fmt.Sprintf("peer TLS is on at %s and off at %s", strings.Join(tls[true], ", "), strings.Join(tls[false], ", ")), "restart the members that still advertise http, one at a time")
+	}
+}
+
+// quorum counts voters. The membership itself is not published, so who votes is bounded from both sides:
+// at most everybody who is not known to be a learner, at least everybody who has started.
+func (j *judge) quorum() {
+	q := &j.report.Quorum
+	surely := 0
+	for i := range j.report.Members {
+		m := &j.report.Members[i]
+		state := v1alpha1.MemberState(m.State.Or(""))
+		switch {
+		case m.Health == MemberUnknown || m.Health == MemberMissing:
+			q.Unknown++
+			q.Voters++
+			if state == v1alpha1.StateStarted {
+				surely++
+			}
+		case m.Health == MemberSyncing && m.Role == string(v1alpha1.SubStateLearner):
+		case m.Health == MemberHealthy:
+			q.Healthy++
+			q.Voters++
+			surely++
+		default:
+			q.Voters++
+			if state == v1alpha1.StateStarted {
+				surely++
+			}
+		}
+	}
+	q.Needed = q.Voters/2 + 1
+	least := surely/2 + 1
+	switch {
+	case j.splitFound:
+		// Members of different clusters don't add up to a quorum of one.
+		q.State = QuorumIsUnknown
+	case q.Voters > 0 && q.Healthy >= q.Needed:
+		q.State = QuorumHeld
+	case q.Unknown == 0 && q.Healthy > 0 && q.Healthy >= least:
+		// Everybody who may vote has told of itself, and a linearizable read has just been answered: that takes a quorum.
+		q.State = QuorumHeld
+		q.Voters, q.Needed = surely, least
+	case q.Healthy+q.Unknown < least:
+		q.State = QuorumIsLost
+	default:
+		q.State = QuorumIsUnknown
+	}
+}
+
+func (j *judge) verdict() {
+	r := &j.report
+	if n, known := r.Wanted.Get(); known && n == 0 {
+		r.Verdict, r.Message = Hibernated, "no members are wanted"
+		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Code != Unreadable })
+		return
+	}
+	switch {
+	case len(r.Members) == 0:
+	case r.Quorum.State == QuorumIsLost:
+		j.find(QuorumLost, Critical, "", fmt.Sprintf("quorum is lost: %d of %d voters serve, and %d are needed", r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed), "bring members back with their own data first; restore only what can't be brought back")
+	case r.Quorum.State == QuorumIsUnknown && !j.splitFound:
+		j.find(QuorumUnknown, Critical, "", fmt.Sprintf("whether quorum holds is not known: %d of at most %d voters serve, %d are needed, and %d can't be judged", r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed, r.Quorum.Unknown), "find out about the members that can't be judged")
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(leads(b.Code), leads(a.Code)))
+	})
+	worst := Finding{Severity: Notice}
+	if len(r.Findings) > 0 {
+		worst = r.Findings[0]
+	}
+	switch {
+	case j.splitFound || j.corruptFound || r.Quorum.State == QuorumIsLost:
+		r.Verdict = Unhealthy
+	case r.Quorum.State == QuorumIsUnknown:
+		r.Verdict = Unknown
+	case worst.Severity != Notice:
+		r.Verdict = Degraded
+	default:
+		r.Verdict = Healthy
+	}
+	r.Message = j.why()
+	if r.Verdict != Healthy {
+		r.Reason = worst.Code
+	}
+}
+
+// leads puts what a verdict rests on before what merely comes with it.
+func leads(c Code) int {
+	switch c {
+	case ClusterSplit, DuplicateMemberID:
+		return 3
+	case DataCorrupt:
+		return 2
+	case QuorumLost, QuorumUnknown:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// why is the glance at a cluster in one sentence.
+func (j *judge) why() string {
+	r := &j.report
+	parts := []string{fmt.Sprintf("%d of %d voters healthy, quorum %d", r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed)}
+	switch {
+	case j.splitFound:
+		parts = nil // counting voters of two clusters together would be a lie
+	case r.Quorum.State == QuorumIsLost:
+		parts[0] += " is lost"
+	case r.Quorum.State == QuorumIsUnknown:
+		parts[0] += " is not known to hold"
+	}
+	if r.Leader != "" && !j.splitFound {
+		parts[0] += ", leader " + r.Leader
+	}
+	for _, f := range r.Findings {
+		if f.Severity == Notice || f.Code == QuorumLost || f.Code == QuorumUnknown || f.Code == NoLeaderKnown {
+			continue
+		}
+		if f.Subject != "" {
+			parts = append(parts, f.Subject+": "+f.Message)
+		} else {
+			parts = append(parts, f.Message)
+		}
+		const most = 4
+		if len(parts) == most {
+			break
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func lastTransition(m model.Member) model.Transition {
+	if n := len(m.Transitions); n > 0 {
+		return m.Transitions[n-1]
+	}
+	return model.Transition{}
+}
+
+func stateText(m model.Member) string {
+	state := m.State.Or("in no known state")
+	if sub := m.SubState.Or(""); sub != "" {
+		return state + "/" + sub
+	}
+	return state
+}
+
+// argument is how a cluster is written on the command line.
+func argument(k model.Key) string {
+	kind := ""
+	switch k.Kind {
+	case model.KindEtcd:
+		kind = "etcd/"
+	case model.KindStatefulSet:
+		kind = "sts/"
+	}
+	return kind + k.Name + " -n " + k.Namespace
+}
+
+// age is a duration as people read it, in whole seconds.
+func age(now, then time.Time) string { return now.Sub(then).Round(time.Second).String() }
+
+func percent(part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	return int64(float64(part) / float64(whole) * 100)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,98 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// lax is a field that may hold anything: what is not a T is kept as text and told of, and is otherwise absent.
+type lax[T any] struct {
+	Value T
+	OK    bool
+	Bad   string
+}
+
+// UnmarshalJSON never fails, so that one bad field does not hide the others.
+func (l *lax[T]) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		return nil
+	}
+	if err := json.Unmarshal(b, &l.Value); err != nil {
+		var zero T
+		l.Value, l.Bad = zero, string(b)
+		return nil
+	}
+	l.OK = true
+	return nil
+}
+
+// etcdID is an ID of etcd's: lower-case hexadecimal without padding. A JSON number, and a string that is too long for a
+// 64-bit number in hexadecimal, is decimal; every other string is hexadecimal, as etcdctl prints it and as the CRD wants it.
+type etcdID string
+
+func (id *etcdID) UnmarshalJSON(b []byte) error {
+	s, base := string(b), 10
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		base = 16
+	}
+	s = strings.ToLower(strings.TrimSpace(s))
+	if hex, ok := strings.CutPrefix(s, "0x"); ok {
+		s, base = hex, 16
+	} else if len(s) > 16 {
+		base = 10
+	}
+	n, err := strconv.ParseUint(s, base, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not an etcd ID", s)
+	}
+	*id = etcdID(strconv.FormatUint(n, 16))
+	return nil
+}
+
+// size is a number of bytes, from a quantity or from a number.
+type size int64
+
+func (v *size) UnmarshalJSON(b []byte) error {
+	var q resource.Quantity
+	if err := q.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	if q.Sign() < 0 {
+		return fmt.Errorf("%s is not a size", q.String())
+	}
+	*v = size(q.Value())
+	return nil
+}
+
+// number is a whole number that is not negative, also from a string, as some JSON writers keep 64-bit numbers.
+type number int64
+
+func (v *number) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%s is not a whole number", b)
+	}
+	*v = number(n)
+	return nil
+}
+
+// instant is a time in RFC 3339, with or without a fraction.
+type instant time.Time
+
+func (v *instant) UnmarshalJSON(b []byte) error {
+	var t time.Time
+	if err := json.Unmarshal(b, &t); err != nil {
+		return err
+	}
+	*v = instant(t)
+	return nil
+}
