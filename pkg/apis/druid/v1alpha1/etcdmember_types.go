@@ -13,6 +13,8 @@ import (
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="app.kubernetes.io/part-of=kubectl-etcdmember"
+// +kubebuilder:metadata:annotations="etcdmember.github.io/schema-version=1"
 // +kubebuilder:resource:path=etcdmembers,singular=etcdmember,shortName=edm,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
@@ -299,6 +301,8 @@ const (
 	ReadyReasonAlarm = "Alarm"
 	// ReadyReasonNotStarted: the member's etcd has not been started.
 	ReadyReasonNotStarted = "NotStarted"
+	// ReadyReasonPermissionDenied (Ready is Unknown): the member answers, but does not let its publisher ask what Ready needs.
+	ReadyReasonPermissionDenied = "PermissionDenied"
 	// ReadyReasonPublisherLost: nobody has published for the member for longer than a minute.
 	ReadyReasonPublisherLost = "PublisherLost"
 )

@@ -17,6 +17,8 @@ import (
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="app.kubernetes.io/part-of=kubectl-etcdmember"
+// +kubebuilder:metadata:annotations="etcdmember.github.io/schema-version=1"
 // +kubebuilder:resource:path=etcdmembertasks,singular=etcdmembertask,shortName=edmt,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`
 // +kubebuilder:printcolumn:name="Desired",type=string,JSONPath=`.spec.desired`
