@@ -85,7 +85,7 @@ func findQuota(metrics io.Reader) (int64, error) {
 			continue
 		}
 		bytes, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil || bytes <= 0 || bytes >= 1<<63 {
+		if err != nil || !(bytes > 0 && bytes < 1<<63) { // NaN is neither.
 			return 0, fmt.Errorf("%s is %q: want a positive number of bytes", quotaMetric, value)
 		}
 		return int64(bytes), nil

@@ -99,8 +99,11 @@ func (c *rotatingCredentials) ClientHandshake(ctx context.Context, authority str
 	if err != nil {
 		return nil, nil, err
 	}
+	// gRPC verifies the name in the authority, whatever the configuration says.
 	if c.name != "" {
-		config.ServerName = c.name
+		authority = c.name
+	} else if config.ServerName != "" {
+		authority = config.ServerName
 	}
 	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
 }
@@ -110,7 +113,7 @@ func (c *rotatingCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.A
 }
 
 func (c *rotatingCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.2", ServerName: c.name}
+	return credentials.NewTLS(&tls.Config{ServerName: c.name}).Info()
 }
 
 func (c *rotatingCredentials) Clone() credentials.TransportCredentials {
