@@ -285,7 +285,16 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 		if err != nil {
 			return err
 		}
-		return o.printer.PrintObj(object, w)
+		if !printers.IsTerminal(w) {
+			return o.printer.PrintObj(object, w)
+		}
+		// YAML and templates print strings as they are. A script gets them so; a terminal must not.
+		var document strings.Builder
+		if err := o.printer.PrintObj(object, &document); err != nil {
+			return err
+		}
+		_, err = io.WriteString(w, printer.SanitizeMultiline(document.String()))
+		return err
 	}
 	if len(reports) == 0 {
 		if len(o.clusters) == 0 {

@@ -168,9 +168,9 @@ func (j *judge) wanted() {
 	switch have := len(r.Members); {
 	case have < n:
 		j.missing(n)
-		j.find(MembersMissing, Warning, "", fmt.Sprintf("%d members are wanted, and only %d have an EtcdMember", n, have), "create the others: kubectl etcdmember adopt "+argument(r.Key))
+		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", have, n), "create the others: kubectl etcdmember adopt "+argument(r.Key))
 	case have > n:
-		j.find(MembersSurplus, Warning, "", fmt.Sprintf("%d members are wanted, and %d have an EtcdMember", n, have), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
+		j.find(MembersSurplus, Warning, "", fmt.Sprintf("there are %d EtcdMembers, and %d members are wanted", have, n), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
 	}
 }
 

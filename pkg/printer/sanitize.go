@@ -13,7 +13,7 @@ import (
 // own member names and foreign objects are anybody's.
 func Sanitize(s string) string { return sanitize(s, false) }
 
-// SanitizeMultiline is Sanitize for text that may have lines.
+// SanitizeMultiline is Sanitize for text that may have lines and tabs.
 func SanitizeMultiline(s string) string { return sanitize(s, true) }
 
 func sanitize(s string, lines bool) string {
@@ -24,8 +24,8 @@ func sanitize(s string, lines bool) string {
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
-		case r == '\n' && lines:
-			b.WriteByte('\n')
+		case (r == '\n' || r == '\t') && lines:
+			b.WriteRune(r)
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
 		case r == utf8.RuneError && size <= 1:
