@@ -1,0 +1,17 @@
+//go:build !linux
+
+package e2e
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+func openTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	t.Fatal("the tests know how to make a pseudo-terminal on Linux only")
+	return nil, nil
+}
