@@ -2,16 +2,19 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
@@ -144,4 +147,23 @@ func crdObjects(obj *unstructured.Unstructured) schema.GroupVersionResource {
 		}
 	}
 	return gvr
+}
+
+// crdPollInterval is how often it is looked whether a CustomResourceDefinition is there, or gone.
+const crdPollInterval = 100 * time.Millisecond
+
+// errTimedOut is returned by poll when the time is up.
+var errTimedOut = errors.New("timed out")
+
+// poll waits until done, and returns errTimedOut if that takes too long: also when it is a request that says so, in
+// whatever words.
+func poll(ctx context.Context, timeout time.Duration, done func(context.Context) (bool, error)) error {
+	deadline := time.Now().Add(timeout)
+	limited, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	err := wait.PollUntilContextCancel(limited, crdPollInterval, true, done)
+	if err != nil && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return errTimedOut
+	}
+	return err
 }

@@ -10,14 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 )
-
-// crdPollInterval is how often it is looked whether a CustomResourceDefinition is there, or gone.
-const crdPollInterval = 100 * time.Millisecond
 
 type crdInstallOptions struct {
 	factory        *Factory
@@ -159,12 +155,11 @@ func (o *crdInstallOptions) apply(ctx context.Context, want, live *unstructured.
 
 // wait waits until all are served.
 func (o *crdInstallOptions) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
+	end := time.Now().Add(o.timeout)
 	for _, want := range o.crds {
 		name := crdName(want.GetName())
 		problem := ""
-		err := wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(ctx context.Context) (bool, error) {
+		err := poll(ctx, time.Until(end), func(ctx context.Context) (bool, error) {
 			live, err := getCRD(ctx, o.client, want.GetName())
 			if err != nil {
 				return false, err
@@ -185,7 +180,7 @@ func (o *crdInstallOptions) wait(ctx context.Context) error {
 		})
 		switch {
 		case err == nil:
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, errTimedOut):
 			if problem == "" {
 				problem = "the API server has not said why"
 			}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/printer"
@@ -235,11 +234,10 @@ func (o *crdUninstallOptions) delete(ctx context.Context, c *unstructured.Unstru
 
 // wait waits until all are gone.
 func (o *crdUninstallOptions) wait(ctx context.Context, live []*unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
+	end := time.Now().Add(o.timeout)
 	for _, c := range live {
 		problem := "the API server has not said why"
-		err := wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(ctx context.Context) (bool, error) {
+		err := poll(ctx, time.Until(end), func(ctx context.Context) (bool, error) {
 			now, err := getCRD(ctx, o.client, c.GetName())
 			if err != nil {
 				return false, err
@@ -252,7 +250,7 @@ func (o *crdUninstallOptions) wait(ctx context.Context, live []*unstructured.Uns
 			}
 			return false, nil
 		})
-		if errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, errTimedOut) {
 			return exitWith(ExitTimeout, fmt.Errorf("%s is still being deleted after %s: %s", crdName(c.GetName()), o.timeout, problem))
 		}
 		if err != nil {
