@@ -225,7 +225,10 @@ func (o *statusOptions) set(ctx context.Context) (*source.Set, health.Options, e
 		return set, j, nil
 	}
 	set, err := o.server.Read(ctx, o.namespace)
-	return set, health.Options{Now: o.Now()}, err
+	if err != nil {
+		return nil, health.Options{}, fmt.Errorf("%w%s", err, hint(err))
+	}
+	return set, health.Options{Now: o.Now()}, nil
 }
 
 func (o *statusOptions) warn(format string, a ...any) {
@@ -258,6 +261,18 @@ func (o *statusOptions) missing(reports []health.Report) error {
 		return nil
 	}
 	return fmt.Errorf("no EtcdMember of %s was found%s; 'kubectl etcdmember adopt %s' creates them", strings.Join(names, ", "), o.where(), names[0])
+}
+
+// nothing is what kubectl says where there is nothing, to the letter: scripts look for it.
+func (o *statusOptions) nothing() string {
+	switch {
+	case len(o.Files) > 0:
+		return "No resources found" + o.where() + "."
+	case o.namespace == "":
+		return "No resources found"
+	default:
+		return "No resources found in " + printer.Sanitize(o.namespace) + " namespace."
+	}
 }
 
 func (o *statusOptions) where() string {
@@ -298,7 +313,7 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 	}
 	if len(reports) == 0 {
 		if len(o.clusters) == 0 {
-			fmt.Fprintf(o.ErrOut, "No resources found%s.\n", o.where())
+			fmt.Fprintln(o.ErrOut, o.nothing())
 		}
 		return nil
 	}

@@ -3,12 +3,15 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
@@ -27,7 +30,9 @@ func NewServer(cfg *rest.Config) (*Server, error) {
 	// Raw JSON is decoded here, leniently; the codec is there because the client wants one for error objects.
 	cfg.ContentType = "application/json"
 	cfg.AcceptContentTypes = "application/json"
-	cfg.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	cfg.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}
 	client, err := rest.UnversionedRESTClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("can't make a client for %s: %w", cfg.Host, err)
@@ -107,11 +112,24 @@ func (c *Server) list(ctx context.Context, prefix, namespace, resource, selector
 }
 
 func (c *Server) chunks(ctx context.Context, prefix, namespace, resource, selector string, items chan<- json.RawMessage) error {
-	options := metav1.ListOptions{LabelSelector: selector, Limit: c.ChunkSize}
+	next := ""
 	for {
-		raw, err := c.client.Get().AbsPath("/"+prefix).NamespaceIfScoped(namespace, namespace != "").Resource(resource).
-			VersionedParams(&options, scheme.ParameterCodec).Do(ctx).Raw()
+		request := c.client.Get().AbsPath("/"+prefix).NamespaceIfScoped(namespace, namespace != "").Resource(resource)
+		for name, value := range map[string]string{"labelSelector": selector, "limit": strconv.FormatInt(c.ChunkSize, 10), "continue": next} {
+			if value != "" && value != "0" {
+				request.Param(name, value)
+			}
+		}
+		result := request.Do(ctx)
+		raw, err := result.Raw()
 		if err != nil {
+			err = result.Error() // says what the server said, which Raw does not
+			var status apierrors.APIStatus
+			// A long list has outlived the server's compaction: it offers to go on with what is there now.
+			if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
+				next = status.Status().Continue
+				continue
+			}
 			return err
 		}
 		var page struct {
@@ -133,7 +151,7 @@ func (c *Server) chunks(ctx context.Context, prefix, namespace, resource, select
 		if page.Metadata.Continue == "" {
 			return nil
 		}
-		options.Continue = page.Metadata.Continue
+		next = page.Metadata.Continue
 	}
 }
 
