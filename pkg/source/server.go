@@ -54,13 +54,7 @@ func (e *MissingCRDError) Unwrap() error { return e.Err }
 // EtcdMembers themselves can't be read; the rest becomes problems of the Set.
 func (c *Server) Read(ctx context.Context, namespace string) (*Set, error) {
 	s := &Set{}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	members := c.list(ctx, "apis/druid.gardener.cloud/v1alpha1", namespace, "etcdmembers", "")
-	leases := c.list(ctx, "apis/coordination.k8s.io/v1", namespace, "leases", v1alpha1.LabelComponent+"="+v1alpha1.ComponentHeartbeat)
-	sets := c.list(ctx, "apis/apps/v1", namespace, "statefulsets", "")
-	etcds := c.list(ctx, "apis/druid.gardener.cloud/v1alpha1", namespace, "etcds", "")
-
 	if err := collect(s, members, &s.members); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, &MissingCRDError{Err: err}
@@ -70,6 +64,10 @@ func (c *Server) Read(ctx context.Context, namespace string) (*Set, error) {
 	if len(s.members) == 0 {
 		return s, nil
 	}
+	// The rest is asked for together, and only now: where there are no members, nothing else is worth a request.
+	leases := c.list(ctx, "apis/coordination.k8s.io/v1", namespace, "leases", v1alpha1.LabelComponent+"="+v1alpha1.ComponentHeartbeat)
+	sets := c.list(ctx, "apis/apps/v1", namespace, "statefulsets", "")
+	etcds := c.list(ctx, "apis/druid.gardener.cloud/v1alpha1", namespace, "etcds", "")
 	s.leasesRead, s.workloadsRead = true, true
 	if err := collect(s, leases, &s.leases); err != nil {
 		s.leasesRead = false
