@@ -17,6 +17,8 @@ const (
 	beatEvery = 20 * time.Second
 	// beatFor is how long a renewal holds: a reader takes an older one for stale. Two may be lost.
 	beatFor = 60 * time.Second
+	// beatRetry is how soon a renewal that failed is tried again.
+	beatRetry = 10 * time.Second
 	// beatComplainEvery is how often a Lease that can't be renewed is logged.
 	beatComplainEvery = time.Minute
 )
@@ -35,62 +37,59 @@ type heartbeat struct {
 	// holder is who renews: the pod and its UID.
 	holder string
 
+	// last is the Lease that was last renewed.
+	last       string
 	complained time.Time
 }
 
-// run renews until the context ends. There are no retries in between: the next renewal is one, and soon.
+// run renews until the context ends. It begins when something is published and goes on when what is published is true
+// again, not by the clock: a reader should not wait for it.
 func (h *heartbeat) run(ctx context.Context) {
-	// The first one follows the first publication, not the clock: a reader should not wait for it.
-	for !h.core.vouches(time.Now()) {
-		if !sleep(ctx, nil, time.Now().Add(time.Second)) {
-			return
+	for withheld := false; ; {
+		delay := time.Second
+		member := h.core.member()
+		switch vouches := member != "" && h.core.vouches(time.Now()); {
+		case vouches:
+			withheld, delay = false, h.beat(ctx, member)
+		case member != "" && h.last != "" && !withheld:
+			withheld = true
+			h.metrics.renewed("withheld")
+			h.log.Info("Not renewing the heartbeat until the status is published: what is there is out of date", "lease", h.last)
 		}
-	}
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
-	for {
-		h.beat(ctx)
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, nil, time.Now().Add(delay)) {
 			return
-		case <-ticker.C:
 		}
 	}
 }
 
-func (h *heartbeat) beat(ctx context.Context) {
-	member := h.core.member()
-	if member == "" {
-		return
-	}
-	if !h.core.vouches(time.Now()) {
-		h.metrics.renewed("withheld")
-		h.complain(nil, member, "Not renewing the heartbeat: what is published is out of date and can't be renewed")
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// beat renews once, and returns when to do so again.
+func (h *heartbeat) beat(ctx context.Context, member string) time.Duration {
+	begun := time.Now()
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	name := v1alpha1.HeartbeatLeaseName(member)
 	now, seconds := metav1.NowMicro(), int32(beatFor/time.Second)
-	err := h.api.RenewLease(ctx, v1alpha1.HeartbeatLeaseName(member), coordinationv1.LeaseSpec{
-		HolderIdentity: &h.holder, LeaseDurationSeconds: &seconds, RenewTime: &now,
-	})
+	err := h.api.RenewLease(call, name, coordinationv1.LeaseSpec{HolderIdentity: &h.holder, LeaseDurationSeconds: &seconds, RenewTime: &now})
 	switch {
 	case err == nil:
 		h.metrics.renewed("ok")
+		h.last = name
+	case ctx.Err() != nil:
 	case apierrors.IsNotFound(err):
 		h.metrics.renewed("missing")
-		h.complain(err, member, "There is no heartbeat Lease: create it with: kubectl etcdmember adopt")
-	case ctx.Err() == context.Canceled:
+		h.complain(err, name, "There is no heartbeat Lease: create it with: kubectl etcdmember adopt")
 	default:
 		h.metrics.renewed("error")
-		h.complain(err, member, "Renewing the heartbeat failed")
+		h.complain(err, name, "Renewing the heartbeat failed")
+		return jitter(beatRetry)
 	}
+	return beatEvery - time.Since(begun)
 }
 
-func (h *heartbeat) complain(err error, member, text string) {
+func (h *heartbeat) complain(err error, lease, text string) {
 	if time.Since(h.complained) < beatComplainEvery {
 		return
 	}
 	h.complained = time.Now()
-	h.log.Error(err, text, "lease", v1alpha1.HeartbeatLeaseName(member))
+	h.log.Error(err, text, "lease", lease)
 }

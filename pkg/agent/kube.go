@@ -70,8 +70,8 @@ func newKube(config *rest.Config, namespace string) (*kube, error) {
 	return k, nil
 }
 
-// ApplyStatus applies by server-side apply, and takes over fields of ours that somebody else has written. The UID makes it
-// fail if the object is another one of that name by now.
+// ApplyStatus applies by server-side apply, and takes over fields of ours that somebody else has written. It fails if there
+// is no such object: applying a status creates none.
 func (k *kube) ApplyStatus(ctx context.Context, member *v1alpha1.EtcdMember) (*v1alpha1.EtcdMember, error) {
 	body, err := applyBody(member)
 	if err != nil {
@@ -94,7 +94,7 @@ func applyBody(member *v1alpha1.EtcdMember) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": member.APIVersion,
 		"kind":       member.Kind,
-		"metadata":   map[string]any{"name": member.Name, "uid": member.UID},
+		"metadata":   map[string]any{"name": member.Name},
 		"status":     member.Status,
 	})
 	if err != nil {

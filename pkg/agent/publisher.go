@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -51,6 +50,7 @@ func (p *publisher) run(ctx context.Context) {
 	for {
 		why, before := p.core.plan(time.Now())
 		if why == "" {
+			failures = 0 // What could not be published is not true any more, or somebody else has published it.
 			if !sleep(ctx, p.wake, before) {
 				return
 			}
@@ -92,38 +92,27 @@ func (p *publisher) publish(ctx context.Context, why string) error {
 	result, err := p.api.ApplyStatus(ctx, draft)
 	p.metrics.published(why, err, time.Since(begun))
 	switch {
-	case apierrors.IsNotFound(err), isReplaced(err):
-		// Deleted, or deleted and created again: the follower finds out which. It is no failure of the API.
-		p.core.see(nil, time.Now())
-		p.gone()
-		p.log.Info("The EtcdMember is gone, or is another one now", "member", draft.Name)
+	case apierrors.IsNotFound(err):
+		p.forget(draft)
 		return nil
 	case err != nil:
 		return fmt.Errorf("publishing the status of EtcdMember %s/%s: %w", draft.Namespace, draft.Name, err)
+	case result.UID != draft.UID:
+		p.forget(draft)
+		return nil
 	}
 	p.core.published(result, time.Now())
 	p.log.V(1).Info("Published", "member", draft.Name, "because", why, "state", draft.Status.State, "subState", draft.Status.SubState)
 	return nil
 }
 
-// isReplaced says whether the object had another UID than the one that the write was for.
-func isReplaced(err error) bool {
-	if apierrors.IsConflict(err) {
-		return true
-	}
-	if !apierrors.IsInvalid(err) {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "metadata.uid" {
-			return true
-		}
-	}
-	return false
+// forget leaves it to the follower to find out what has become of an object that is gone, or is another one of its name. A
+// write can't be made to fail for the latter: the API server ignores the UID of a status that is applied. It does no
+// harm: whatever the object, it is of this member, and all is published again.
+func (p *publisher) forget(draft *v1alpha1.EtcdMember) {
+	p.log.Info("The EtcdMember is gone, or is another one now", "member", draft.Name)
+	p.core.see(nil, time.Now())
+	p.gone()
 }
 
 // complain logs a failure, the first at once and then ever more rarely: they come at the pace of the backoff.

@@ -254,8 +254,12 @@ func TestNothingListens(t *testing.T) {
 	_ = listener.Close()
 	c := client(t, Config{Endpoint: "http://" + address})
 	begun := time.Now()
-	if _, err := c.Status(t.Context()); !IsNotAnswering(err) || time.Since(begun) > time.Second {
+	_, err = c.Status(t.Context())
+	if !IsNotAnswering(err) || time.Since(begun) > time.Second {
 		t.Errorf("%v after %s", err, time.Since(begun))
+	}
+	if got, want := err.Error(), "asking etcd at http://"+address+" for its status: dial tcp "+address+": connect: connection refused"; got != want {
+		t.Errorf("error is %q: want %q", got, want)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -38,7 +39,13 @@ func describe(err error) string {
 	if st.Code() == codes.DeadlineExceeded {
 		return "no answer in time"
 	}
-	return st.Message()
+	message := st.Message()
+	if quoted, ok := strings.CutPrefix(message, "connection error: desc = "); ok {
+		if cause, err := strconv.Unquote(quoted); err == nil {
+			message = strings.TrimPrefix(strings.TrimPrefix(cause, "transport: "), "Error while dialing: ")
+		}
+	}
+	return message
 }
 
 // grpcStatus finds the status in err's chain. It differs from status.FromError in that the message stays the server's own.
