@@ -43,6 +43,7 @@ bin/%: FORCE
 generate: ## Write deepcopy, CRDs and the command reference anew
 	go tool controller-gen object paths=./pkg/apis/...
 	go tool controller-gen crd:maxDescLen=1024 paths=./pkg/apis/... output:crd:dir=config/crd
+	go run ./hack/docs docs/reference
 
 .PHONY: fmt
 fmt: ## Format Go files
