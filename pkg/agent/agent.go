@@ -52,17 +52,12 @@ func Run(ctx context.Context, config Config, log logr.Logger) error {
 	log.Info("Starting in sidecar mode", "version", version.String(), "etcd", config.Etcd.Endpoint, "pod", config.PodNamespace+"/"+config.PodName)
 
 	var (
-		c       = &core{version: version.Version, looked: time.Now()}
-		m       = newMetrics()
-		wake    = make(chan struct{}, 1)
-		lost    = make(chan struct{}, 1)
-		files   = fileSystemReader{dir: config.DataDir}
-		volumes = identifier{api: api, log: log.WithName("volume"), pod: config.PodName, dataDir: config.DataDir}
+		c    = &core{version: version.Version, looked: time.Now(), identifying: config.DataDir != ""}
+		m    = newMetrics()
+		wake = make(chan struct{}, 1)
+		lost = make(chan struct{}, 1)
 	)
 	o := &observer{core: c, etcd: client, metrics: m, log: log.WithName("observer"), interval: config.PollInterval, wake: wake}
-	if config.DataDir != "" {
-		o.fileSystem, o.volume = files.read, volumes.identify
-	}
 	f := &follower{core: c, api: api, log: log.WithName("follower"), pod: config.PodName, name: config.MemberName, wake: wake, lost: lost}
 	p := &publisher{core: c, api: api, metrics: m, log: log.WithName("publisher"), wake: wake, gone: func() { signal(lost) }}
 	h := &heartbeat{core: c, api: api, metrics: m, log: log.WithName("heartbeat"), holder: config.PodName + "_" + config.PodUID}
@@ -70,10 +65,16 @@ func Run(ctx context.Context, config Config, log logr.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var loops sync.WaitGroup
-	for _, run := range []func(context.Context){o.run, f.run, p.run, h.run} {
+	runs := []func(context.Context){o.run, f.run, p.run, h.run}
+	if config.DataDir != "" {
+		o.fileSystem = (&fileSystemReader{dir: config.DataDir}).read
+		i := &identifier{core: c, api: api, log: log.WithName("volume"), pod: config.PodName, dataDir: config.DataDir, wake: wake}
+		runs = append(runs, i.run)
+	}
+	for _, run := range runs {
 		loops.Go(func() { run(ctx) })
 	}
-	err = serve(ctx, listener, c, m)
+	err = serve(ctx, listener, newHandler(c, m))
 	cancel()
 	loops.Wait()
 	log.Info("Stopped")

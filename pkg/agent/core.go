@@ -34,8 +34,12 @@ type core struct {
 	// knownFrom is when an earlier agent published what known was begun with. Zero: nothing was taken over.
 	knownFrom time.Time
 	ready     readiness
-	readOnly  *bool
 	history   history
+	// mount is which volume the data is on, and files what its file system says. Nil: not known.
+	mount *v1alpha1.Volume
+	files *fileSystem
+	// identifying is true until the first try to find out mount has ended.
+	identifying bool
 	// looked is when the observer last finished a look.
 	looked time.Time
 
@@ -65,9 +69,9 @@ func (c *core) observe(o *observation) {
 		c.known.ClusterID = v1alpha1.EtcdID(s.ClusterID.String())
 		stage := o.stage()
 		c.known.State, c.known.SubState = stage.State, stage.SubState
-		c.known.DBSize, c.known.DBSizeInUse = bytes(s.DBSize), bytes(s.DBSizeInUse)
+		c.known.DBSize, c.known.DBSizeInUse = quantity(s.DBSize), quantity(s.DBSizeInUse)
 		if quota := max(s.DBSizeQuota, o.quota); quota > 0 {
-			c.known.DBSizeQuota = bytes(quota)
+			c.known.DBSizeQuota = quantity(quota)
 		}
 		c.known.Revision = s.Revision
 		c.known.Raft = &v1alpha1.RaftStatus{Term: signed(s.RaftTerm), Index: signed(s.RaftIndex), AppliedIndex: signed(s.RaftAppliedIndex)}
@@ -78,32 +82,45 @@ func (c *core) observe(o *observation) {
 	if o.peerTLS != nil {
 		c.known.PeerTLSEnabled = o.peerTLS
 	}
-	c.known.Volume, c.readOnly = joinVolume(c.known.Volume, c.readOnly, o)
+	if o.volume != nil {
+		c.files = o.volume
+	}
 	c.noteStale(o.at)
 }
 
-// joinVolume is what is known of the volume after a look: its identity by the API and its sizes by the file system come
-// at different times, and the last known value of each stays.
-func joinVolume(known *v1alpha1.Volume, readOnly *bool, o *observation) (*v1alpha1.Volume, *bool) {
-	if o.mount == nil && o.volume == nil {
-		return known, readOnly
-	}
-	v := v1alpha1.Volume{}
-	if known != nil {
-		v = *known
-	}
-	if m := o.mount; m != nil {
-		v.Claim, v.ClaimUID, v.Volume, v.VolumeHandle, v.StorageClass = m.Claim, m.ClaimUID, m.Volume, m.VolumeHandle, m.StorageClass
-	}
-	if fs := o.volume; fs != nil {
-		v.Capacity, v.Available, v.ReadOnly = bytes(fs.capacity), bytes(fs.available), &fs.readOnly
-		readOnly = &fs.readOnly
-	}
-	return &v, readOnly
+// identify takes into account which volume the data is on, or nil if it is on none or can't be said.
+func (c *core) identify(mount *v1alpha1.Volume, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mount, c.identifying = mount, false
+	c.noteStale(now)
 }
 
-// bytes is a size for people: a power of two where it is exact.
-func bytes(n int64) *resource.Quantity {
+// volume is what is known of the volume: its identity by the API, its sizes by the file system. Never what an earlier
+// agent has published: a claim of the same name may be another one now.
+func (c *core) volume() *v1alpha1.Volume {
+	if c.mount == nil && c.files == nil {
+		return nil
+	}
+	v := &v1alpha1.Volume{}
+	if c.mount != nil {
+		v = c.mount.DeepCopy()
+	}
+	if c.files != nil {
+		readOnly := c.files.readOnly
+		v.Capacity, v.Available, v.ReadOnly = quantity(c.files.capacity), quantity(c.files.available), &readOnly
+	}
+	return v
+}
+
+// settled says whether enough is known to publish anything: two looks without an answer, or one with; and the first try to
+// identify the volume has ended, so that an agent that restarts does not take its claim away and bring it back.
+func (c *core) settled() bool {
+	return c.object != nil && c.ready.believed.reason != "" && !c.identifying
+}
+
+// quantity is a size for people: a power of two where it is exact.
+func quantity(n int64) *resource.Quantity {
 	q := resource.NewQuantity(n, resource.BinarySI)
 	_ = q.String() // A Quantity caches its text when it is first printed, which would be a race between readers.
 	return q
@@ -142,15 +159,8 @@ func (c *core) takeOver(published *v1alpha1.EtcdMemberStatus) {
 	}
 	p := published.DeepCopy()
 	if c.known.ID == "" {
-		volume, peerTLS := c.known.Volume, c.known.PeerTLSEnabled
 		c.known = *p
-		c.known.Conditions, c.known.Transitions = nil, nil
-		if volume != nil {
-			c.known.Volume = volume
-		}
-		if peerTLS != nil {
-			c.known.PeerTLSEnabled = peerTLS
-		}
+		c.known.Conditions, c.known.Transitions, c.known.Volume = nil, nil, nil
 		if p.PublishedAt != nil {
 			c.knownFrom = p.PublishedAt.Time
 		}
@@ -163,9 +173,6 @@ func (c *core) takeOver(published *v1alpha1.EtcdMemberStatus) {
 		if c.known.DBSizeQuota == nil {
 			c.known.DBSizeQuota = p.DBSizeQuota
 		}
-	}
-	if c.known.Volume == nil {
-		c.known.Volume = p.Volume
 	}
 	c.known.Snapshots, c.known.LastRestoration, c.known.LastDefragmentation = p.Snapshots, p.LastRestoration, p.LastDefragmentation
 	c.known.VolumeMismatches, c.known.BootstrapPermitUsed, c.known.Action = p.VolumeMismatches, p.BootstrapPermitUsed, p.Action
@@ -183,7 +190,7 @@ func (c *core) noteStale(now time.Time) {
 
 // urgent names what of the object is significantly different from what is known. Empty: nothing, or nothing can be said yet.
 func (c *core) urgent(now time.Time) string {
-	if c.object == nil || c.ready.believed.reason == "" {
+	if !c.settled() {
 		return ""
 	}
 	return significant(c.status(now), &c.object.Status)
@@ -193,7 +200,7 @@ func (c *core) urgent(now time.Time) string {
 func (c *core) plan(now time.Time) (why string, before time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.object == nil || c.ready.believed.reason == "" {
+	if !c.settled() {
 		return "", time.Time{}
 	}
 	if why := c.urgent(now); why != "" {
@@ -215,7 +222,7 @@ func (c *core) plan(now time.Time) (why string, before time.Time) {
 func (c *core) draft(now time.Time) (*v1alpha1.EtcdMember, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.object == nil || c.ready.believed.reason == "" {
+	if !c.settled() {
 		return nil, false
 	}
 	m := &v1alpha1.EtcdMember{
@@ -237,19 +244,19 @@ func (c *core) published(result *v1alpha1.EtcdMember, now time.Time) {
 // status is all that the agent publishes. What it does not know it leaves out, and so does not own.
 func (c *core) status(now time.Time) *v1alpha1.EtcdMemberStatus {
 	s := c.known.DeepCopy()
+	s.Volume = c.volume()
 	s.Transitions = slices.Clone(c.history)
 	s.ObservedGeneration = c.object.Generation
 	s.PublishedAt = &metav1.MicroTime{Time: now.UTC().Truncate(time.Microsecond)}
 	s.PublishedBy = &v1alpha1.Publisher{Type: v1alpha1.PublisherAgent, Version: c.version}
 	s.Conditions = []metav1.Condition{c.condition(v1alpha1.ConditionReady, c.ready.believed.status, c.ready.believed.reason, c.ready.message(c.knownFrom), now)}
-	if c.readOnly != nil {
-		condition := c.condition(v1alpha1.ConditionDataVolumeReadOnly, metav1.ConditionFalse, reasonWritable, "the data volume's file system can be written to", now)
-		if *c.readOnly {
-			condition.Status, condition.Reason = metav1.ConditionTrue, reasonReadOnly
-			condition.Message = "the data volume's file system is read-only: etcd can't write its log and will stop"
-			condition.LastTransitionTime = c.transitionTime(condition, now)
+	if c.files != nil {
+		status, reason, message := metav1.ConditionFalse, reasonWritable, "the data volume's file system can be written to"
+		if c.files.readOnly {
+			status, reason = metav1.ConditionTrue, reasonReadOnly
+			message = "the data volume's file system is read-only: etcd can't write its log and will stop"
 		}
-		s.Conditions = append(s.Conditions, condition)
+		s.Conditions = append(s.Conditions, c.condition(v1alpha1.ConditionDataVolumeReadOnly, status, reason, message, now))
 	}
 	return s
 }

@@ -124,7 +124,6 @@ func TestWhatIsWorthAWrite(t *testing.T) {
 		"peer TLS":         {func(o *observation) { o.peerTLS = &tls }, "peerTLSEnabled"},
 		"version":          {func(o *observation) { o.status.Version = "3.7.4" }, "version"},
 		"quota":            {func(o *observation) { o.status.DBSizeQuota = 8 << 30 }, "dbSizeQuota"},
-		"volume":           {func(o *observation) { o.mount = &v1alpha1.Volume{Claim: "data-main-0", ClaimUID: "u"} }, "volume"},
 		"read-only volume": {func(o *observation) { o.volume = &fileSystem{readOnly: true} }, "volume"},
 		"one bad read":     {func(o *observation) { o.readErr = errRead }, ""},
 	} {
@@ -134,6 +133,31 @@ func TestWhatIsWorthAWrite(t *testing.T) {
 			c.observe(with(answers(now, stageFollower), tc.look))
 			wantPlan(t, c, now, tc.want)
 		})
+	}
+}
+
+// TestVolume: another claim is worth a write, a restarted agent does not take the old one away before it knows, and what an earlier
+// agent has published of a volume is never published of this one.
+func TestVolume(t *testing.T) {
+	c, o := publishing(t, stageFollower)
+	mount := &v1alpha1.Volume{Claim: "data-main-0", ClaimUID: "u1"}
+	c.identify(mount, t0)
+	wantPlan(t, c, t0, "volume")
+	o = apply(t, c, o, t0)
+	c.published(o, t0)
+	wantPlan(t, c, t0, "")
+
+	restarted := &core{version: "v1", identifying: true}
+	restarted.observe(answers(t0, stageFollower))
+	restarted.see(o, t0)
+	wantPlan(t, restarted, t0, "")
+	restarted.identify(mount, t0)
+	wantPlan(t, restarted, t0, "")
+	restarted.identify(&v1alpha1.Volume{Claim: "data-main-0", ClaimUID: "u2"}, t0)
+	wantPlan(t, restarted, t0, "volume")
+	restarted.identify(nil, t0) // It may not ask any more.
+	if s := apply(t, restarted, o, t0).Status; s.Volume != nil {
+		t.Errorf("publishes %+v, which it does not know", s.Volume)
 	}
 }
 

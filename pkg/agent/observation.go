@@ -3,7 +3,6 @@ package agent
 import (
 	"time"
 
-	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
 )
 
@@ -22,8 +21,6 @@ type observation struct {
 	quota int64
 	// volume is nil if the file system could not be looked at.
 	volume *fileSystem
-	// mount is nil until the API has said which volume it is.
-	mount *v1alpha1.Volume
 }
 
 // fileSystem is the data directory's file system as the agent sees it.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
 )
 
@@ -34,9 +33,8 @@ type observer struct {
 	metrics  *metrics
 	log      logr.Logger
 	interval time.Duration
-	// fileSystem and volume may be nil: nothing is known of the volume then.
+	// fileSystem may be nil: nothing is known of it then.
 	fileSystem func() (*fileSystem, error)
-	volume     func(ctx context.Context) *v1alpha1.Volume
 	// wake is signalled after each look.
 	wake chan<- struct{}
 
@@ -79,9 +77,6 @@ func (o *observer) look(ctx context.Context) *observation {
 		fs, err := o.fileSystem()
 		look.volume = fs
 		o.reportFileSystem(err)
-	}
-	if o.volume != nil {
-		look.mount = o.volume(ctx)
 	}
 	if look.status, look.statusErr = o.etcd.Status(ctx); look.statusErr != nil {
 		return look

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve answers /healthz, /readyz and /metrics until the context ends. They are about the agent, not about etcd: an agent
-// whose etcd is down does its work.
-func serve(ctx context.Context, listener net.Listener, c *core, m *metrics) error {
+// newHandler answers /healthz, /readyz and /metrics. They are about the agent, not about etcd: an agent whose etcd is down
+// does its work.
+func newHandler(c *core, m *metrics) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.looksRecently(time.Now()) {
@@ -35,8 +35,12 @@ func serve(ctx context.Context, listener net.Listener, c *core, m *metrics) erro
 		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	return mux
+}
 
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+// serve serves until the context ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// identifyRetry is how soon a volume that could not be identified is tried again.
-	identifyRetry = time.Minute
+	identifyRetry = 20 * time.Second
 	// identifyForbiddenRetry is the same where a right is missing, which is often so on purpose.
 	identifyForbiddenRetry = 30 * time.Minute
 )
@@ -28,43 +28,41 @@ type mountReader interface {
 	GetVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
 }
 
-// identifier finds out which volume the data directory is on. A running pod's volume never changes, so that it asks once,
-// and again only for what it could not find out.
+// identifier finds out which volume the data directory is on. A running pod's volume never changes, so that it asks until
+// it knows all, and then no more. It is no part of a look: the API server can be slow, and etcd must not wait for it.
 type identifier struct {
+	core         *core
 	api          mountReader
 	log          logr.Logger
 	pod, dataDir string
-
-	volume *v1alpha1.Volume
-	next   time.Time
-	done   bool
-	logged string
+	// wake is signalled after each try.
+	wake chan<- struct{}
 }
 
-// identify is what is known of the volume, or nil. It asks the API if there is more to know.
-func (i *identifier) identify(ctx context.Context) *v1alpha1.Volume {
-	if i.done || time.Now().Before(i.next) {
-		return i.volume
+// run asks until all is known or the context ends.
+func (i *identifier) run(ctx context.Context) {
+	logged := ""
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		volume, err := i.ask(call)
+		cancel()
+		i.core.identify(volume, time.Now())
+		signal(i.wake)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		delay := jitter(identifyRetry)
+		if apierrors.IsForbidden(err) {
+			delay = jitter(identifyForbiddenRetry)
+		}
+		if logged != err.Error() {
+			logged = err.Error()
+			i.log.Info("The data volume is not known in full", "why", logged)
+		}
+		if !sleep(ctx, nil, time.Now().Add(delay)) {
+			return
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	volume, err := i.ask(ctx)
-	if volume != nil {
-		i.volume = volume
-	}
-	switch {
-	case err == nil:
-		i.done = true
-	case apierrors.IsForbidden(err):
-		i.next = time.Now().Add(identifyForbiddenRetry)
-	default:
-		i.next = time.Now().Add(identifyRetry)
-	}
-	if err != nil && i.logged != err.Error() {
-		i.logged = err.Error()
-		i.log.Info("The data volume is not known in full", "why", err.Error())
-	}
-	return i.volume
 }
 
 // ask follows pod, claim and volume as far as it may. What it has found up to an error is returned with it.
