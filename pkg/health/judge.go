@@ -50,11 +50,11 @@ func (j *judge) freshness(m model.Member) (fresh bool, reason Code, message stri
 	case j.FreshnessUnknown:
 		return false, PublisherGone, "how old its publication is can't be told: the files hold no other clock; give --now"
 	case !known:
-		return false, PublisherGone, "its heartbeat can't be read, so its publication may be out of date"
+		return false, PublisherGone, "its publisher's heartbeat can't be read"
 	case beat.IsZero():
-		return false, PublisherGone, "its publisher has never renewed its heartbeat, so its publication may be out of date"
+		return false, PublisherGone, "its publisher has never given a sign of life"
 	case j.Now.Sub(beat) > StaleAfter:
-		return false, PublisherGone, fmt.Sprintf("its publisher was last seen %s ago, so its publication may be out of date", age(j.Now, beat))
+		return false, PublisherGone, fmt.Sprintf("its publisher was last seen %s ago", age(j.Now, beat))
 	}
 	if ahead := beat.Sub(j.Now); ahead > SkewTolerated {
 		j.find(HeartbeatInFuture, Notice, m.Name, fmt.Sprintf("its heartbeat is %s in the future: the clocks differ", ahead.Round(time.Second)), "compare the clocks of the node and of this machine")
@@ -397,18 +397,28 @@ func (j *judge) why() string {
 	if r.Leader != "" && !j.splitFound {
 		parts[0] += ", leader " + r.Leader
 	}
+	var said []Finding
 	for _, f := range r.Findings {
 		if f.Severity == Notice || f.Code == QuorumLost || f.Code == QuorumUnknown || f.Code == NoLeaderKnown {
 			continue
 		}
-		if f.Subject != "" {
-			parts = append(parts, f.Subject+": "+f.Message)
-		} else {
-			parts = append(parts, f.Message)
+		if n := len(said) - 1; n >= 0 && said[n].Message == f.Message && f.Subject != "" {
+			said[n].Subject += ", " + f.Subject
+			continue
 		}
-		const most = 4
-		if len(parts) == most {
-			break
+		said = append(said, f)
+	}
+	// The glance is one line: -o json has the rest.
+	const most = 3
+	for i, f := range said {
+		switch {
+		case i == most:
+			parts = append(parts, fmt.Sprintf("and %d more", len(said)-most))
+			return strings.Join(parts, "; ")
+		case f.Subject != "":
+			parts = append(parts, f.Subject+": "+f.Message)
+		default:
+			parts = append(parts, f.Message)
 		}
 	}
 	return strings.Join(parts, "; ")
