@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.status.startedAt`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || !(oldSelf.status.phase in ['Succeeded', 'Failed', 'Aborted', 'Rejected']) || (has(self.status) && has(self.status.phase) && self.status.phase == oldSelf.status.phase)",message="a finished task stays as it ended"
 type EtcdMemberTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -323,8 +324,6 @@ func (p TaskPhase) Finished() bool {
 }
 
 // EtcdMemberTaskStatus is how far a task is.
-//
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || !(oldSelf.phase in ['Succeeded', 'Failed', 'Aborted', 'Rejected']) || (has(self.phase) && self.phase == oldSelf.phase)",message="a finished task stays as it ended"
 type EtcdMemberTaskStatus struct {
 	// conditions: Stalled when the progress deadline is missed, Reconciling while the task is unfinished, Ready when it has succeeded.
 	// +optional
