@@ -61,7 +61,7 @@ test-lab: ## Run the tests on the lab
 
 .PHONY: bench
 bench: build ## Measure the budgets against their rivals, in one run
-	go test -run '^$$' -bench . -benchtime 5x -count 1 ./test/bench/...
+	go test -run '^$$' -bench . -benchtime 10x ./test/bench/...
 
 ##@ Verify
 
