@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 // mounts is the part of an API server that leads to a volume.
 type mounts struct {
+	mu                             sync.Mutex
 	pod                            *corev1.Pod
 	claim                          *corev1.PersistentVolumeClaim
 	volume                         *corev1.PersistentVolume
@@ -27,18 +29,32 @@ type mounts struct {
 }
 
 func (m *mounts) GetPod(context.Context, string) (*corev1.Pod, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.podReads++
 	return m.pod, m.podErr
 }
 
 func (m *mounts) GetClaim(context.Context, string) (*corev1.PersistentVolumeClaim, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.claimReads++
 	return m.claim, m.claimErr
 }
 
 func (m *mounts) GetVolume(context.Context, string) (*corev1.PersistentVolume, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.volReads++
 	return m.volume, m.volumeErr
+}
+
+// now changes it, and returns how often pod and volume have been read.
+func (m *mounts) now(podErr, volumeErr error) (podReads, volReads int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.podErr, m.volumeErr = podErr, volumeErr
+	return m.podReads, m.volReads
 }
 
 func etcdPod() *corev1.Pod {
@@ -75,6 +91,12 @@ func TestClaimOf(t *testing.T) {
 	}
 }
 
+func identified(c *core) (*v1alpha1.Volume, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.volume(), c.identifying
+}
+
 func TestIdentify(t *testing.T) {
 	class := "fast"
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "pv-1", errors.New("no"))
@@ -85,32 +107,33 @@ func TestIdentify(t *testing.T) {
 			volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{VolumeHandle: "vol-0abc"}}}},
 			podErr: errors.New("the API is away"),
 		}
-		var logged strings.Builder
-		log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
+		logged := make(chan string, 100)
+		log := funcr.New(func(_, args string) { logged <- args }, funcr.Options{})
 		c := &core{identifying: true}
 		i := &identifier{core: c, api: api, log: log, pod: "main-0", dataDir: "/var/lib/etcd/data", wake: make(chan struct{}, 1)}
 		ended := make(chan struct{})
 		go func() { i.run(t.Context()); close(ended) }()
 		pass(time.Second)
-		if c.volume() != nil || c.identifying || api.podReads != 1 {
-			t.Errorf("is %+v without a pod, after %d reads", c.volume(), api.podReads)
+		reads, _ := api.now(nil, forbidden)
+		if v, identifying := identified(c); v != nil || identifying || reads != 1 {
+			t.Errorf("is %+v without a pod, after %d reads", v, reads)
 		}
-		api.podErr, api.volumeErr = nil, forbidden
 		pass(2 * identifyRetry)
 		want := v1alpha1.Volume{Claim: "data-main-0", ClaimUID: "claim-uid", Volume: "pv-1", StorageClass: "fast"}
-		if v := c.volume(); v == nil || *v != want {
+		if v, _ := identified(c); v == nil || *v != want {
 			t.Errorf("is %+v: want %+v", v, want)
 		}
-		if !strings.Contains(logged.String(), "etcdmember-agent-volumes") {
-			t.Errorf("the log does not say which right is missing: %s", logged.String())
+		<-logged // That the API was away.
+		if got := <-logged; !strings.Contains(got, "etcdmember-agent-volumes") {
+			t.Errorf("the log does not say which right is missing: %s", got)
 		}
-		api.volumeErr = nil
-		if pass(2 * identifyRetry); api.volReads != 1 {
+		pass(2 * identifyRetry)
+		if _, reads := api.now(nil, nil); reads != 1 {
 			t.Error("asks again and again for what is forbidden")
 		}
 		pass(2 * identifyForbiddenRetry)
 		want.VolumeHandle = "vol-0abc"
-		if v := c.volume(); v == nil || *v != want {
+		if v, _ := identified(c); v == nil || *v != want {
 			t.Errorf("is %+v: want %+v", v, want)
 		}
 		<-ended // What can't change is not asked for again.
