@@ -309,8 +309,8 @@ const (
 
 // EtcdMemberStatus is what a member publishes of itself. A field that is absent is not known.
 type EtcdMemberStatus struct {
-	// conditions: Ready, DataVolumeReadOnly and DataCorrupt are the publisher's; Reconciling, Stalled, ClusterReady and
-	// ClusterAllMembersReady are the controller's, as is Ready=Unknown with reason PublisherLost.
+	// conditions are Ready, DataVolumeReadOnly and DataCorrupt, which are the publisher's, and Reconciling, Stalled,
+	// ClusterReady and ClusterAllMembersReady, which are the controller's, as is Ready=Unknown with reason PublisherLost.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -459,7 +459,7 @@ type Snapshot struct {
 	// startRevision is the first revision in it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	StartRevision int64 `json:"startRevision,omitempty"`
+	StartRevision *int64 `json:"startRevision,omitempty"`
 	// endRevision is the last revision in it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -586,7 +586,7 @@ type VolumeMismatch struct {
 	// numRestarts is how often the member was restarted on it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	NumRestarts int32 `json:"numRestarts,omitempty"`
+	NumRestarts *int32 `json:"numRestarts,omitempty"`
 }
 
 // Transition is one change of state and subState.
@@ -650,10 +650,11 @@ type MemberActionStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision,omitempty"`
-	// compactRevision is the revision that the hashed data is compacted at: hashes compare only where it is equal.
+	// compactRevision is the revision that the hashed data is compacted at: hashes compare only where it is equal. It is
+	// -1, as etcd has it, where nothing has been compacted yet.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
-	CompactRevision int64 `json:"compactRevision,omitempty"`
+	// +kubebuilder:validation:Minimum=-1
+	CompactRevision *int64 `json:"compactRevision,omitempty"`
 }
 
 // PublisherType is who can publish a member's status.

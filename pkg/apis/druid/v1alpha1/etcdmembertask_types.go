@@ -325,7 +325,7 @@ func (p TaskPhase) Finished() bool {
 
 // EtcdMemberTaskStatus is how far a task is.
 type EtcdMemberTaskStatus struct {
-	// conditions: Stalled when the progress deadline is missed, Reconciling while the task is unfinished, Ready when it has succeeded.
+	// conditions are Stalled when the progress deadline is missed, Reconciling while the task is unfinished, and Ready when it has succeeded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -500,11 +500,11 @@ type TaskEvidence struct {
 	// samples is how many linearizable reads were tried.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Samples int64 `json:"samples,omitempty"`
+	Samples *int64 `json:"samples,omitempty"`
 	// failures is how many of them failed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Failures int64 `json:"failures,omitempty"`
+	Failures *int64 `json:"failures,omitempty"`
 	// longestGap is the longest time between two reads that succeeded.
 	// +optional
 	LongestGap *metav1.Duration `json:"longestGap,omitempty"`
