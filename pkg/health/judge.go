@@ -91,8 +91,10 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 	ready, known := m.Ready.Get()
 	reason := cmp.Or(ready.Reason, "NotReady")
 	said := cmp.Or(ready.Message, "condition Ready is "+cmp.Or(ready.Status, "missing"))
+	// How long is what decides whether somebody gets up at night.
+	brief := fmt.Sprintf("it does not serve (%s)", reason)
 	if ready.Status == "False" && !ready.Since.IsZero() {
-		said += fmt.Sprintf(", since %s", age(j.Now, ready.Since))
+		brief = fmt.Sprintf("it has not served for %s (%s)", age(j.Now, ready.Since), reason)
 	}
 	switch state := v1alpha1.MemberState(m.State.Or("")); {
 	case state == v1alpha1.StateNew || state == v1alpha1.StateInitializing:
@@ -112,7 +114,8 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 		j.find(MemberNotServing, Warning, m.Name, "it says that it is ready in a state that this version does not know: "+stateText(m), "use a newer kubectl-etcdmember")
 	default:
 		set(MemberUnhealthy, reason, said)
-		j.find(MemberNotServing, Warning, m.Name, "it does not serve: "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd")
+		j.find(MemberNotServing, Warning, m.Name, brief+": "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd")
+		j.report.Findings[len(j.report.Findings)-1].brief = brief
 	}
 }
 
@@ -402,6 +405,7 @@ func (j *judge) why() string {
 		if f.Severity == Notice || f.Code == QuorumLost || f.Code == QuorumUnknown || f.Code == NoLeaderKnown {
 			continue
 		}
+		f.Message = cmp.Or(f.brief, f.Message)
 		if n := len(said) - 1; n >= 0 && said[n].Message == f.Message && f.Subject != "" {
 			said[n].Subject += ", " + f.Subject
 			continue

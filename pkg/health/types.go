@@ -102,6 +102,8 @@ type Finding struct {
 	Message string
 	// Advice says what to do about it. May be empty.
 	Advice string
+	// brief is Message for a line that has little room. Empty: Message is short enough.
+	brief string
 }
 
 // QuorumState is whether a quorum of voters serves.

@@ -128,6 +128,12 @@ func (d *demo) freeze(ctx context.Context, s status) error {
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("can't freeze %s: %w: %s", victim, err, out.String())
 	}
+	// The lab's command comes back at once, and heals later.
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Until(frozen.Add(frozenFor))):
+	}
 	thawed := time.Now()
 	d.say("It runs again")
 	if _, err := d.until(ctx, "be healthy again", seenWithin, status.healthy); err != nil {
