@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,18 +55,41 @@ func (i invocation) Write(p []byte) (int, error) {
 func (i invocation) run(t *testing.T, args ...string) run {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
+	code := i.runTo(t.Context(), &stdout, &stderr, args...)
+	return run{stdout.String(), stderr.String(), code}
+}
+
+// runTo runs the plugin until ctx ends, and writes what it says while it says it.
+func (i invocation) runTo(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.KubeConfig = i.kubeconfig
 	if i.in == nil {
 		i.in = strings.NewReader("")
 	}
 	f := &cli.Factory{
-		IOStreams: genericiooptions.IOStreams{In: i.in, Out: &stdout, ErrOut: io.MultiWriter(&stderr, i)},
+		IOStreams: genericiooptions.IOStreams{In: i.in, Out: stdout, ErrOut: io.MultiWriter(stderr, i)},
 		Config:    flags,
 		Now:       time.Now,
 	}
-	code := cli.Main(t.Context(), f, args)
-	return run{stdout.String(), stderr.String(), code}
+	return cli.Main(ctx, f, args)
+}
+
+// syncBuffer is a buffer that one goroutine reads while another writes.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // want compares a run with what it has to be, to the letter.
