@@ -72,22 +72,22 @@ func (j *judge) member(m model.Member) MemberReport {
 	set := func(h MemberHealth, reason, message string) { r.Health, r.Reason, r.Message = h, reason, message }
 
 	fresh, why, message := j.freshness(m)
-	if !fresh {
+	if fresh {
+		r.vote = j.freshMember(m, set)
+	} else {
 		set(MemberUnknown, string(why), message)
 		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod
 		if why == NeverPublished {
 			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent"
 		}
 		j.find(why, Warning, m.Name, message, advice)
-	} else {
-		j.freshMember(m, set)
 	}
 	j.data(m, set)
 	return r
 }
 
 // freshMember judges a member by its own word.
-func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, string)) {
+func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, string)) vote {
 	ready, known := m.Ready.Get()
 	reason := cmp.Or(ready.Reason, "NotReady")
 	said := cmp.Or(ready.Message, "condition Ready is "+cmp.Or(ready.Status, "missing"))
@@ -101,21 +101,35 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 		last := lastTransition(m)
 		set(MemberUnhealthy, cmp.Or(last.Reason, string(state)), cmp.Or(last.Message, "etcd has not been started"))
 		j.find(MemberNotStarted, Warning, m.Name, fmt.Sprintf("etcd has not been started: it is %s (%s)", stateText(m), cmp.Or(last.Reason, "no reason given")), "see its last transitions: kubectl get etcdmembers.druid.gardener.cloud "+m.Name+" -o yaml")
+		return voteDown
 	case state == v1alpha1.StateStarting:
 		set(MemberSyncing, m.SubState.Or(string(state)), "it does not vote yet")
 		j.find(MemberNotVoting, Warning, m.Name, fmt.Sprintf("it does not vote: it is %s", stateText(m)), "wait until it has caught up and is promoted; restart no other member meanwhile")
+		if m.SubState.Or("") == string(v1alpha1.SubStateLearner) {
+			return voteNone
+		}
+		// Its former self may still be in the membership until it is added as a learner.
+		return voteDown
 	case !known || ready.Status == "Unknown":
 		set(MemberUnknown, reason, said)
 		j.find(MemberNotServing, Warning, m.Name, "whether it serves is not known: "+said, "")
+		return voteUnknown
 	case ready.Status == "True" && state == v1alpha1.StateStarted:
 		set(MemberHealthy, "", "")
+		return voteUp
 	case ready.Status == "True":
 		set(MemberUnknown, "StateNotUnderstood", fmt.Sprintf("condition Ready is True, and its state is %s, which this version does not know", stateText(m)))
 		j.find(MemberNotServing, Warning, m.Name, "it says that it is ready in a state that this version does not know: "+stateText(m), "use a newer kubectl-etcdmember")
+		return voteUnknown
+	case reason == v1alpha1.ReadyReasonAlarm:
+		// It answers and votes; what its alarm means is told with the alarm.
+		set(MemberUnhealthy, reason, said)
+		return voteUp
 	default:
 		set(MemberUnhealthy, reason, said)
 		j.find(MemberNotServing, Warning, m.Name, brief+": "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd")
 		j.report.Findings[len(j.report.Findings)-1].brief = brief
+		return voteDown
 	}
 }
 
@@ -203,7 +217,7 @@ func (j *judge) identity() {
 	ids := map[string][]string{}
 	for _, m := range j.report.Members {
 		// The last word of a publisher that has gone may be of a cluster that was since rebuilt: it proves no split.
-		if m.Health == MemberUnknown {
+		if m.vote == voteUnknown {
 			continue
 		}
 		if id, ok := m.ClusterID.Get(); ok {
@@ -233,7 +247,7 @@ func (j *judge) identity() {
 func (j *judge) leader() {
 	var leaders []MemberReport
 	for _, m := range j.report.Members {
-		if m.Role == string(v1alpha1.SubStateLeader) && m.Health == MemberHealthy {
+		if m.Role == string(v1alpha1.SubStateLeader) && m.vote == voteUp {
 			leaders = append(leaders, m)
 		}
 	}
@@ -241,7 +255,7 @@ func (j *judge) leader() {
 	switch len(leaders) {
 	case 0:
 		if n, known := j.report.Wanted.Get(); len(j.report.Members) > 0 && (!known || n > 0) {
-			j.find(NoLeaderKnown, Warning, "", "no healthy member says that it leads", "")
+			j.find(NoLeaderKnown, Warning, "", "no member that can be believed says that it leads", "")
 		}
 	case 1:
 		j.report.Leader = leaders[0].Name
@@ -266,7 +280,7 @@ func (j *judge) volumes() {
 func (j *judge) versions() {
 	versions, tls := map[string][]string{}, map[bool][]string{}
 	for _, m := range j.report.Members {
-		if m.Health == MemberUnknown {
+		if m.vote == voteUnknown {
 			continue
 		}
 		if v, ok := m.Version.Get(); ok {
@@ -295,24 +309,18 @@ func (j *judge) quorum() {
 	surely := 0
 	for i := range j.report.Members {
 		m := &j.report.Members[i]
-		state := v1alpha1.MemberState(m.State.Or(""))
-		switch {
-		case m.Health == MemberUnknown || m.Health == MemberMissing:
-			q.Unknown++
-			q.Voters++
-			if state == v1alpha1.StateStarted {
-				surely++
-			}
-		case m.Health == MemberSyncing && m.Role == string(v1alpha1.SubStateLearner):
-		case m.Health == MemberHealthy:
-			q.Healthy++
-			q.Voters++
+		if m.vote == voteNone {
+			continue
+		}
+		q.Voters++
+		if m.vote == voteUp || m.State.Or("") == string(v1alpha1.StateStarted) {
 			surely++
-		default:
-			q.Voters++
-			if state == v1alpha1.StateStarted {
-				surely++
-			}
+		}
+		switch m.vote {
+		case voteUp:
+			q.Healthy++
+		case voteUnknown:
+			q.Unknown++
 		}
 	}
 	q.Needed = q.Voters/2 + 1

@@ -67,6 +67,13 @@ func neverPublished(m *model.Member) {
 	*m = model.Member{Name: m.Name, Pod: m.Pod, Created: m.Created, Heartbeat: model.Known(time.Time{}, model.SourceHeartbeat, time.Time{})}
 }
 
+func alarmed(m *model.Member) {
+	m.Alarms = known([]string{"NOSPACE"})
+	m.Ready = known(model.Condition{Status: "False", Reason: "Alarm", Message: "the member raises NOSPACE", Since: now})
+}
+
+func readOnly(m *model.Member) { m.VolumeReadOnly = known(model.Condition{Status: "True"}) }
+
 func inState(state, sub string) func(*model.Member) {
 	return func(m *model.Member) {
 		m.State, m.SubState = known(state), known(sub)
@@ -219,6 +226,19 @@ func TestVerdict(t *testing.T) {
 		"alarm NOSPACE": {
 			cluster: cluster(3, at(1, func(m *model.Member) { m.Alarms = known([]string{"NOSPACE"}) })),
 			verdict: Degraded, reason: AlarmRaised, quorum: QuorumHeld, health: "HHH", leader: "main-0", codes: "AlarmRaised",
+		},
+		"alarm NOSPACE on all, as agents publish it: they vote all the same": {
+			cluster: cluster(3, at(0, alarmed), at(1, alarmed), at(2, alarmed)),
+			verdict: Degraded, reason: AlarmRaised, quorum: QuorumHeld, health: "UUU", leader: "main-0", codes: "AlarmRaised AlarmRaised AlarmRaised",
+		},
+		"read-only volumes on two members that still serve": {
+			cluster: cluster(3, at(1, readOnly), at(2, readOnly)),
+			verdict: Degraded, reason: DataVolumeReadOnly, quorum: QuorumHeld, health: "HUU", leader: "main-0", codes: "DataVolumeReadOnly DataVolumeReadOnly",
+		},
+		"read-only volumes on two members whose publishers have gone": {
+			cluster: cluster(3, at(1, readOnly), at(2, readOnly), at(1, publisherGone), at(2, publisherGone)),
+			verdict: Unknown, reason: QuorumUnknown, quorum: QuorumIsUnknown, health: "HUU", leader: "main-0",
+			codes: "QuorumUnknown PublisherGone DataVolumeReadOnly PublisherGone DataVolumeReadOnly",
 		},
 		"alarm CORRUPT": {
 			cluster: cluster(3, at(1, func(m *model.Member) { m.Alarms = known([]string{"CORRUPT"}) })),

@@ -139,7 +139,24 @@ type MemberReport struct {
 	Message string
 	// Role is Leader, Follower or Learner, or empty.
 	Role string
+	// vote is what the member counts for in its cluster's quorum. Health says more: a member may vote from a volume that
+	// is about to fail.
+	vote vote
 }
+
+// vote is what a member counts for in a quorum.
+type vote int
+
+const (
+	// voteUnknown: it may be a voter, and may serve.
+	voteUnknown vote = iota
+	// voteUp: a voter that answers.
+	voteUp
+	// voteDown: a voter, or one that may be, that does not answer.
+	voteDown
+	// voteNone: no voter.
+	voteNone
+)
 
 // Report is what is to be said of a cluster.
 type Report struct {
