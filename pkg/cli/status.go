@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/health"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/printer"
-	"github.com/etcdmember/kubectl-etcdmember/pkg/source"
 )
 
 // watchInterval is how often status -w looks again. Agents publish what matters at once, so a change is seen within this.
@@ -24,36 +22,17 @@ const watchInterval = 2 * time.Second
 
 // statusOptions are the flags and arguments of status, and what they are completed to.
 type statusOptions struct {
-	*Factory
-	AllNamespaces bool
-	Selector      string
-	Watch         bool
-	Files         []string
-	At            string
-	ExitCode      bool
-	NoHeaders     bool
-	ChunkSize     int64
-	output        outputFlags
+	readOptions
+	Watch     bool
+	ExitCode  bool
+	NoHeaders bool
+	output    outputFlags
 
-	clusters  []clusterArg
-	selector  labels.Selector
-	namespace string
-	now       time.Time
-	printer   printers.ResourcePrinter // nil: the table
-	server    *source.Server
-}
-
-type clusterArg struct {
-	kind model.Kind
-	name string
-}
-
-func (a clusterArg) matches(k model.Key) bool {
-	return a.name == k.Name && (a.kind == "" || k.Kind == "" || a.kind == k.Kind)
+	printer printers.ResourcePrinter // nil: the table
 }
 
 func newStatusCommand(f *Factory) *cobra.Command {
-	o := &statusOptions{Factory: f, ChunkSize: 500}
+	o := &statusOptions{readOptions: newReadOptions(f)}
 	cmd := &cobra.Command{
 		Use:     "status [CLUSTER...]",
 		GroupID: groupRead,
@@ -97,68 +76,23 @@ Unhealthy, 2 Unknown or nothing found.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "look in all namespaces; --namespace is ignored then")
-	fs.StringVarP(&o.Selector, "selector", "l", "", "show only members with these labels; verdicts still count all members")
 	fs.BoolVarP(&o.Watch, "watch", "w", false, "look again until interrupted: redraws on a terminal, prints changed clusters elsewhere")
-	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "read objects from files, directories or '-' for standard input; no cluster is contacted")
-	fs.StringVar(&o.At, "now", "", "with -f, the time to measure ages against (RFC 3339); by default the newest time in the files")
 	fs.BoolVar(&o.ExitCode, "exit-code", false, "let the exit code tell the worst verdict")
 	fs.BoolVar(&o.NoHeaders, "no-headers", false, "print rows alone")
-	fs.Int64Var(&o.ChunkSize, "chunk-size", o.ChunkSize, "how many objects to ask for at once; 0 asks for all")
+	o.readOptions.addFlags(fs)
 	o.output.add(cmd)
 	return cmd
 }
 
 func (o *statusOptions) complete(args []string) error {
-	o.clusters = nil
-	for _, a := range args {
-		kind, name, err := parseClusterArg(a)
-		if err != nil {
-			return err
-		}
-		o.clusters = append(o.clusters, clusterArg{kind, name})
+	if len(o.Files) > 0 && o.Watch {
+		return fmt.Errorf("--watch can't be used with -f: files do not change by themselves")
 	}
 	var err error
-	if o.selector, err = labels.Parse(o.Selector); err != nil {
-		return fmt.Errorf("--selector %q can't be understood: %w", o.Selector, err)
-	}
-	if o.ChunkSize < 0 {
-		return fmt.Errorf("--chunk-size must not be negative, and is %d", o.ChunkSize)
-	}
-	if o.At != "" {
-		if len(o.Files) == 0 {
-			return fmt.Errorf("--now is for -f alone: a cluster is judged by the clock")
-		}
-		if o.now, err = time.Parse(time.RFC3339, o.At); err != nil {
-			return fmt.Errorf("--now %q is not a time like 2026-12-01T15:04:05Z", o.At)
-		}
-	}
 	if o.printer, err = o.output.printer(o.NoHeaders); err != nil {
 		return err
 	}
-	if len(o.Files) > 0 {
-		if o.Watch {
-			return fmt.Errorf("--watch can't be used with -f: files do not change by themselves")
-		}
-		if *o.Config.Namespace != "" && !o.AllNamespaces {
-			o.namespace = *o.Config.Namespace
-		}
-		return nil
-	}
-	if !o.AllNamespaces {
-		if o.namespace, err = o.Namespace(); err != nil {
-			return err
-		}
-	}
-	cfg, err := o.RESTConfig()
-	if err != nil {
-		return err
-	}
-	if o.server, err = source.NewServer(cfg); err != nil {
-		return err
-	}
-	o.server.ChunkSize = o.ChunkSize
-	return nil
+	return o.readOptions.complete(args)
 }
 
 func (o *statusOptions) run(ctx context.Context) error {
@@ -172,7 +106,9 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err := o.print(o.Out, reports); err != nil {
 		return err
 	}
-	o.warnUnreadable(reports)
+	if o.printer == nil { // documents have it among their findings
+		o.warnUnreadable(reports)
+	}
 	if err := o.missing(reports); err != nil {
 		return err
 	}
@@ -180,110 +116,6 @@ func (o *statusOptions) run(ctx context.Context) error {
 		return verdictError(reports)
 	}
 	return nil
-}
-
-// read reads and judges what is asked for.
-func (o *statusOptions) read(ctx context.Context) ([]health.Report, error) {
-	set, judgement, err := o.set(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var reports []health.Report
-	for _, c := range set.Clusters() {
-		if (o.namespace != "" && c.Key.Namespace != o.namespace) ||
-			(len(o.clusters) > 0 && !slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(c.Key) })) {
-			continue
-		}
-		r := health.Judge(c, judgement)
-		// Members that are not selected count for the verdict all the same: half a cluster can't be judged.
-		if !o.selector.Empty() {
-			r.Members = slices.DeleteFunc(r.Members, func(m health.MemberReport) bool { return !o.selector.Matches(labels.Set(m.Labels)) })
-			if len(r.Members) == 0 {
-				continue
-			}
-		}
-		reports = append(reports, r)
-	}
-	for _, p := range set.Problems {
-		o.warn("%s: %v", p.Subject, p.Err)
-	}
-	return reports, nil
-}
-
-func (o *statusOptions) set(ctx context.Context) (*source.Set, health.Options, error) {
-	if len(o.Files) > 0 {
-		set, err := source.ReadFiles(o.Files, o.In)
-		if err != nil {
-			return nil, health.Options{}, err
-		}
-		j := health.Options{Now: o.now}
-		if o.At == "" {
-			known := false
-			j.Now, known = set.Now()
-			j.FreshnessUnknown = !known
-		}
-		return set, j, nil
-	}
-	set, err := o.server.Read(ctx, o.namespace)
-	if err != nil {
-		return nil, health.Options{}, fmt.Errorf("%w%s", err, hint(err))
-	}
-	return set, health.Options{Now: o.Now()}, nil
-}
-
-func (o *statusOptions) warn(format string, a ...any) {
-	fmt.Fprintf(o.ErrOut, "warning: %s\n", printer.SanitizeMultiline(fmt.Sprintf(format, a...)))
-}
-
-// warnUnreadable tells of what could not be read where the output does not: documents have it among their findings.
-func (o *statusOptions) warnUnreadable(reports []health.Report) {
-	if o.printer != nil {
-		return
-	}
-	for _, r := range reports {
-		for _, f := range r.Findings {
-			if f.Code == health.Unreadable {
-				o.warn("%s", f.Message)
-			}
-		}
-	}
-}
-
-// missing is an error for each cluster that was asked for by name and not found, as kubectl has it.
-func (o *statusOptions) missing(reports []health.Report) error {
-	var names []string
-	for _, a := range o.clusters {
-		if !slices.ContainsFunc(reports, func(r health.Report) bool { return a.matches(r.Key) }) {
-			names = append(names, printer.ClusterArgument(model.Key{Kind: a.kind, Name: a.name}))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("no EtcdMember of %s was found%s; 'kubectl etcdmember adopt %s' creates them", strings.Join(names, ", "), o.where(), names[0])
-}
-
-// nothing is what kubectl says where there is nothing, to the letter: scripts look for it.
-func (o *statusOptions) nothing() string {
-	switch {
-	case len(o.Files) > 0:
-		return "No resources found" + o.where() + "."
-	case o.namespace == "":
-		return "No resources found"
-	default:
-		return "No resources found in " + printer.Sanitize(o.namespace) + " namespace."
-	}
-}
-
-func (o *statusOptions) where() string {
-	switch {
-	case len(o.Files) > 0:
-		return " in the files"
-	case o.namespace == "":
-		return ""
-	default:
-		return " in namespace " + o.namespace
-	}
 }
 
 func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
