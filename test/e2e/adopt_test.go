@@ -445,3 +445,41 @@ func TestAdopt(t *testing.T) {
 		s.plugin(t, "__complete", "adopt", "--dry-run=").want(t, 0, lines("none", "client", "server", ":4"), end)
 	})
 }
+
+// TestAdoptedMembersGoWithTheEtcd has a real garbage collector: members of an Etcd go with it, with their Leases, and
+// members of a StatefulSet outlive it, because a volume roll deletes and makes it anew.
+func TestAdoptedMembersGoWithTheEtcd(t *testing.T) {
+	s := startAPIServer(t)
+	crdOfEtcds, err := os.ReadFile("testdata/etcds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(t, crds, parse(t, string(crdOfEtcds)), "test")
+	if r := s.plugin(t, "crd", "install"); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	start(t, binary(t, "k8s", "k8s"), "kube-controller-manager", "--kubeconfig="+s.kubeconfig, "--controllers=garbage-collector-controller",
+		"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false")
+	owner := s.in(t, "default", etcds, etcd(t, "main", 3))
+	s.in(t, "default", statefulSets, statefulSet(t, "events", "registry.example/etcd:v3.7.3"))
+	if r := s.plugin(t, "adopt", "etcd/main", "sts/events"); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	background := metav1.DeletePropagationBackground
+	if err := s.dynamic.Resource(etcds).Namespace("default").Delete(t.Context(), owner.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.dynamic.Resource(statefulSets).Namespace("default").Delete(t.Context(), "events", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		t.Fatal(err)
+	}
+	members, heartbeats := []string{"events-0", "events-1", "events-2"}, []string{"etcdmember-events-0", "etcdmember-events-1", "etcdmember-events-2"}
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return cmp.Equal(members, s.names(t, "default", v1alpha1.EtcdMemberResource)) && cmp.Equal(heartbeats, s.names(t, "default", leases)), nil
+	}); err != nil {
+		t.Fatalf("EtcdMembers %q and Leases %q remain, want %q and %q", s.names(t, "default", v1alpha1.EtcdMemberResource), s.names(t, "default", leases), members, heartbeats)
+	}
+	// They stay: the garbage collector, which has just collected, has nothing against them.
+	time.Sleep(2 * time.Second)
+	s.wantNames(t, "default", v1alpha1.EtcdMemberResource, members...)
+	s.wantNames(t, "default", leases, heartbeats...)
+}
