@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -34,6 +36,22 @@ func (f *outputFlags) add(cmd *cobra.Command) {
 }
 
 func (f *outputFlags) is(format string) bool { return f.format == format }
+
+// isTable says whether the output is for people.
+func (f *outputFlags) isTable() bool { return f.format == "" || f.format == "wide" }
+
+// printDocument prints a document. YAML and templates print strings as they are: a script gets them so; a terminal must not.
+func printDocument(p printers.ResourcePrinter, object runtime.Object, w io.Writer) error {
+	if !printers.IsTerminal(w) {
+		return p.PrintObj(object, w)
+	}
+	var document strings.Builder
+	if err := p.PrintObj(object, &document); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printer.SanitizeMultiline(document.String()))
+	return err
+}
 
 // printer returns the printer of a format, or nil where the format is not a document.
 func (f *outputFlags) printer(noHeaders bool) (printers.ResourcePrinter, error) {

@@ -197,3 +197,11 @@ func (o *readOptions) where() string {
 		return " in namespace " + o.namespace
 	}
 }
+
+// manyNamespaces says whether what is shown may be of more than one namespace, which must then be named.
+func (o *readOptions) manyNamespaces() bool { return o.namespace == "" }
+
+// printerOptions are the options of what is printed that do not depend on the command.
+func (o *readOptions) printerOptions() printer.StatusOptions {
+	return printer.StatusOptions{Namespaces: o.manyNamespaces(), Color: printer.Color(o.Out)}
+}

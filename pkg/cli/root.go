@@ -94,6 +94,9 @@ and manages the EtcdMember resource through which members publish their state.`,
 	cmd.AddGroup(&cobra.Group{ID: groupRead, Title: "See:"}, &cobra.Group{ID: groupManage, Title: "Manage:"})
 	cmd.AddCommand(
 		newStatusCommand(f),
+		newDescribeCommand(f),
+		newTimelineCommand(f),
+		newDoctorCommand(f),
 		newCRDCommand(f),
 		newAdoptCommand(f),
 		newVersionCommand(f),

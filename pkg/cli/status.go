@@ -132,16 +132,7 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 		if err != nil {
 			return err
 		}
-		if !printers.IsTerminal(w) {
-			return o.printer.PrintObj(object, w)
-		}
-		// YAML and templates print strings as they are. A script gets them so; a terminal must not.
-		var document strings.Builder
-		if err := o.printer.PrintObj(object, &document); err != nil {
-			return err
-		}
-		_, err = io.WriteString(w, printer.SanitizeMultiline(document.String()))
-		return err
+		return printDocument(o.printer, object, w)
 	}
 	if len(reports) == 0 {
 		if len(o.clusters) == 0 {
@@ -149,10 +140,9 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 		}
 		return nil
 	}
-	return printer.WriteStatus(w, reports, printer.StatusOptions{
-		Wide: o.output.is("wide"), NoHeaders: o.NoHeaders, Namespaces: o.AllNamespaces || (len(o.Files) > 0 && o.namespace == ""),
-		Color: printer.Color(o.Out),
-	})
+	options := o.printerOptions()
+	options.Wide, options.NoHeaders = o.output.is("wide"), o.NoHeaders
+	return printer.WriteStatus(w, reports, options)
 }
 
 // document is what -o prints: one cluster that was asked for by name alone is itself, all else is a list, as kubectl has it.

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/printer"
+)
+
+func newDescribeCommand(f *Factory) *cobra.Command {
+	o := newReadOptions(f)
+	cmd := &cobra.Command{
+		Use:     "describe MEMBER...",
+		GroupID: groupRead,
+		Short:   "Show all that is known of members",
+		Long:    `Show all that is known of members: the facts, who has told them and when, what was found, and the last changes of state.`,
+		Example: `  kubectl etcdmember describe main-0`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(nil); err != nil {
+				return err
+			}
+			reports, err := o.read(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for i, name := range args {
+				r, m, err := findMember(reports, name, o.where())
+				if err != nil {
+					return err
+				}
+				if i > 0 {
+					fmt.Fprintln(o.Out)
+				}
+				if err := printer.WriteMember(o.Out, r, m, o.printerOptions()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
