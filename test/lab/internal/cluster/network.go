@@ -33,6 +33,8 @@ func (m *Manager) makeNetwork(ctx context.Context) error {
 		{"ip", "addr", "add", hostAddress + "/24", "dev", "lab0"},
 		{"ip", "link", "set", "lab0", "up"},
 	}
+	// Without a route, packets for Services would be refused before kube-proxy could translate them.
+	commands = append(commands, []string{"ip", "route", "add", serviceRange, "dev", "lab0"})
 	for i := range m.c.Nodes {
 		commands = append(commands, []string{"ip", "addr", "add", nodeAddress(i) + "/24", "dev", "lab0"})
 	}
@@ -78,7 +80,15 @@ func (m *Manager) Dial(ctx context.Context, address string) (net.Conn, error) {
 			return direct.DialContext(ctx, network, net.JoinHostPort(hostAddress, "53"))
 		},
 	}}
-	return d.DialContext(ctx, "tcp", address)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("understanding %q: %w", address, err)
+	}
+	// In here nobody searches domains, as pods do.
+	if strings.HasSuffix(host, ".svc") {
+		host += ".cluster.local."
+	}
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 }
 
 func run(ctx context.Context, name string, args ...string) error {

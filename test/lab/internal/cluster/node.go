@@ -162,4 +162,3 @@ func snapshotter(dir string) string {
 	}
 	return "overlayfs"
 }
-

@@ -74,4 +74,3 @@ func dnsEndpoints() *discoveryv1.EndpointSlice {
 		Ports:       []discoveryv1.EndpointPort{{Name: &dns, Port: &port, Protocol: &udp}, {Name: &dnsTCP, Port: &port, Protocol: &tcp}},
 	}
 }
-

@@ -60,7 +60,9 @@ func (l *Launcher) forgetOthers(current images.Archive) error {
 }
 
 // Names of images that can be asked for, besides those of single etcd versions.
-func Names() []string { return []string{"agent", "controller", "etcd:3.7", "etcd:3.6", "etcd:3.5", "etcd:3.4"} }
+func Names() []string {
+	return []string{"agent", "controller", "etcd:3.7", "etcd:3.6", "etcd:3.5", "etcd:3.4"}
+}
 
 // Archive makes the image of that name ("agent", "etcd:3.6", "etcd:3.6.16") if it isn't there already.
 func (l *Launcher) Archive(ctx context.Context, name string) (images.Archive, error) {
