@@ -176,7 +176,8 @@ func (o *crdInstallOptions) wait(ctx context.Context) error {
 				return false, nil
 			}
 			_, err = o.objects.Resource(crdObjects(want)).List(ctx, metav1.ListOptions{Limit: 1})
-			return !apierrors.IsNotFound(err), nil
+			// Who may not list them has been answered by a server that knows them, as far as anybody can tell.
+			return err == nil || apierrors.IsForbidden(err), nil
 		})
 		switch {
 		case err == nil:

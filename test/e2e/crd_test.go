@@ -89,7 +89,7 @@ func (s *apiServer) clean(t *testing.T) {
 
 func (s *apiServer) gone(t *testing.T, name string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := s.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -294,7 +294,6 @@ func TestCRD(t *testing.T) {
 	})
 
 	t.Run("someone else has one of its names", func(t *testing.T) {
-		defer s.clean(t)
 		other := builtin(t, membersCRD)
 		for field, value := range map[string]string{"plural": "others", "singular": "other", "kind": "Other", "listKind": "OtherList"} {
 			if err := unstructured.SetNestedField(other.Object, value, "spec", "names", field); err != nil {
@@ -304,12 +303,18 @@ func TestCRD(t *testing.T) {
 		other.SetName("others.druid.gardener.cloud")
 		s.create(t, crds, other, "other")
 		defer func() {
+			s.clean(t) // first: ours would be established in the moment in which the other goes
 			if err := s.dynamic.Resource(crds).Delete(t.Context(), other.GetName(), metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 			s.gone(t, other.GetName())
 		}()
-		time.Sleep(time.Second) // until the API server has accepted the other's names
+		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			_, err := s.dynamic.Resource(schema.GroupVersionResource{Group: "druid.gardener.cloud", Version: "v1alpha1", Resource: "others"}).List(ctx, metav1.ListOptions{})
+			return err == nil, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 		s.plugin(t, "crd", "install", "etcdmembers").want(t, 2, lines(membersLine+" created"),
 			lines("error: "+membersLine+" is installed and can't be served, because another CustomResourceDefinition has one of its names: \"edm\" is already in use"))
 		s.plugin(t, "crd", "uninstall", "etcdmembers", "--yes").want(t, 2, "",
@@ -386,6 +391,35 @@ func TestCRD(t *testing.T) {
 		s.gone(t, membersCRD)
 		s.plugin(t, "crd", "install", "etcdmembers", "--timeout=1ns").want(t, 124, lines(membersLine+" created"),
 			lines("error: "+membersLine+" is installed and not served after 1ns: the API server has not said why; wait for it with 'kubectl wait --for=condition=Established crd/"+membersCRD+"'"))
+	})
+
+	t.Run("just enough rights, and not enough", func(t *testing.T) {
+		defer s.clean(t)
+		allow := func(user string, verbs ...any) {
+			role := parse(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, rules: [{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions]}]}`)
+			role.SetName(user)
+			role.Object["rules"].([]any)[0].(map[string]any)["verbs"] = verbs
+			s.create(t, clusterRoles, role, "test")
+			binding := parse(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: `+user+`},
+				subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+user+`}]}`)
+			binding.SetName(user)
+			s.create(t, roleBindings, binding, "test")
+		}
+		allow("reader", "get")
+		allow("installer", "get", "create", "patch")
+		allow("uninstaller", "get", "delete")
+		if r := s.plugin(t, "crd", "diff", "--as=reader"); r.code != 1 || r.stderr != "" {
+			t.Errorf("crd diff by a reader: %+.300v", r)
+		}
+		const hint = "; ask an administrator for the right, or choose another user with --context or --as"
+		s.plugin(t, "crd", "install", "--as=reader").want(t, 2, "", lines("error: can't apply "+membersLine+": customresourcedefinitions.apiextensions.k8s.io \""+membersCRD+"\" is forbidden: "+
+			"User \"reader\" cannot patch resource \"customresourcedefinitions\" in API group \"apiextensions.k8s.io\" at the cluster scope"+hint))
+		s.plugin(t, "crd", "install", "--as=installer").want(t, 0, lines(membersLine+" created", tasksLine+" created"), "")
+		s.plugin(t, "crd", "uninstall", "--yes", "--as=uninstaller").want(t, 2, "", lines("error: can't list "+membersCRD+" in all namespaces, to see whether any is left: "+membersCRD+" is forbidden: "+
+			"User \"uninstaller\" cannot list resource \"etcdmembers\" in API group \"druid.gardener.cloud\" at the cluster scope"+hint))
+		if s.installed(t, membersCRD) == nil {
+			t.Error("it was deleted, although nobody knows whether it has objects")
+		}
 	})
 
 	t.Run("forbidden", func(t *testing.T) {
