@@ -53,10 +53,11 @@ fmt: ## Format Go files
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need neither root nor a cluster
-	$(call step,unit tests,go test ./cmd/... ./config/... ./pkg/... ./test/house/...)
+	$(call step,unit tests,go test ./cmd/... ./config/... ./pkg/... ./test/house/... ./test/krew/...)
 
 .PHONY: test-lab
 test-lab: ## Run the tests on the lab
+	@[ -n "$$KUBECONFIG" -a "$$ETCDMEMBER_LAB" != 1 ] || $(LAB) up
 	$(call step,lab tests,go test -p 1 -count=1 -timeout 45m ./test/lab/... ./test/e2e/...)
 
 .PHONY: bench
@@ -79,6 +80,10 @@ verify-vet:
 .PHONY: verify-staticcheck
 verify-staticcheck:
 	$(call step,staticcheck,go tool staticcheck ./...)
+
+.PHONY: verify-api
+verify-api:
+	$(call step,API types,go build -C hack/tools/kal -o $(CURDIR)/bin/tools/kal . && bin/tools/kal ./pkg/apis/...)
 
 .PHONY: verify-generated
 verify-generated:

@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"pkg/controller":            {"pkg/apis", "pkg/model", "pkg/health", "pkg/roll", "pkg/task", "pkg/etcd", "pkg/source", "pkg/workload", "pkg/archive", "pkg/version"},
 	"pkg/agent":                 {"pkg/apis", "pkg/model", "pkg/etcd", "pkg/archive", "pkg/version"},
 	"cmd/kubectl-etcdmember":    {"pkg/cli"},
+	"hack/docs":                 {"pkg/cli"},
 	"cmd/etcdmember-agent":      {"pkg/agent", "pkg/version"},
 	"cmd/etcdmember-controller": {"pkg/controller", "pkg/version"},
 }
