@@ -59,7 +59,8 @@ type EtcdOptions struct {
 	TLS bool
 	// StorageClass of the data volume, the cluster's default unless given.
 	StorageClass string
-	// Size of the data volume, "256Mi" unless given.
+	// Size of the data volume, "256Mi" unless given. etcd allocates two log files of 64 MiB before it writes a byte, so
+	// that less than 160 MiB won't do.
 	Size string
 	// QuotaBytes of the backend, etcd's default unless given.
 	QuotaBytes int64

@@ -308,12 +308,12 @@ func TestComponentStops(t *testing.T) {
 	l := lab.Get(t)
 	fault := l.StopComponent(t, "kube-scheduler")
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Replicas: 1, NoWait: true})
+	eventually(t, 20*time.Second, "the pod is made", func() error {
+		_, err := l.Client().CoreV1().Pods(e.Namespace).Get(t.Context(), e.Pod(0), metav1.GetOptions{})
+		return err
+	})
 	time.Sleep(3 * time.Second)
-	pod, err := l.Client().CoreV1().Pods(e.Namespace).Get(t.Context(), e.Pod(0), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pod.Spec.NodeName != "" {
+	if pod := e.GetPod(t, e.Pod(0)); pod.Spec.NodeName != "" {
 		t.Errorf("the pod was placed on %s without a scheduler", pod.Spec.NodeName)
 	}
 	fault.Heal(t)

@@ -18,15 +18,15 @@ import (
 // A claim of the expandable class grows while its pod runs: the file system, the volume and the claim's status all say so.
 func TestVolumesGrow(t *testing.T) {
 	l := lab.Get(t)
-	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Replicas: 1, StorageClass: lab.ClassExpandable, Size: "128Mi"})
+	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Replicas: 1, StorageClass: lab.ClassExpandable, Size: "192Mi"})
 	before := l.VolumeOf(t, e.Namespace, e.Claim(0))
 
 	claims := l.Client().CoreV1().PersistentVolumeClaims(e.Namespace)
-	patch := []byte(`{"spec":{"resources":{"requests":{"storage":"256Mi"}}}}`)
+	patch := []byte(`{"spec":{"resources":{"requests":{"storage":"320Mi"}}}}`)
 	if _, err := claims.Patch(t.Context(), e.Claim(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := resource.MustParse("256Mi")
+	want := resource.MustParse("320Mi")
 	eventually(t, 30*time.Second, "the claim has grown", func() error {
 		c, err := claims.Get(t.Context(), e.Claim(0), metav1.GetOptions{})
 		if err != nil {

@@ -16,6 +16,9 @@ import (
 // healTimeout is for undoing a fault: that must not fail because whoever asked for it was in a hurry.
 const healTimeout = 30 * time.Second
 
+// stopGrace is for a component that was told to end. The API server would wait a minute for its watches to end.
+const stopGrace = 5 * time.Second
+
 // faults are those in force, with what undoes each.
 type faults struct {
 	m      *Manager
@@ -123,9 +126,7 @@ func (m *Manager) stop(ctx context.Context, f control.Fault) (func(context.Conte
 	if f.Signal != 0 {
 		signal = syscall.Signal(f.Signal)
 	}
-	ctx, cancel := context.WithTimeout(ctx, healTimeout)
-	defer cancel()
-	if err := m.daemons.Stop(ctx, f.Component, signal); err != nil {
+	if err := m.daemons.Stop(ctx, f.Component, signal, stopGrace); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
@@ -135,8 +136,58 @@ func (m *Manager) stop(ctx context.Context, f control.Fault) (func(context.Conte
 		if f.Component != "kube-apiserver" && f.Component != "etcd" {
 			return nil
 		}
-		return until(ctx, "the API server is ready again", healthy(m.rest, "https://"+apiAddress+"/readyz"))
+		if err := until(ctx, "the API server is ready again", healthy(m.rest, "https://"+apiAddress+"/readyz")); err != nil {
+			return err
+		}
+		return m.restartClients(ctx)
 	}, nil
+}
+
+// restartClients restarts all that has waited for the API server. Each waits longer and longer between attempts, up to a
+// minute, and a test would take that minute for its own fault. Where components hold leases, they restart for their own
+// part, having lost them.
+func (m *Manager) restartClients(ctx context.Context) error {
+	for _, d := range m.daemons.Status() {
+		switch {
+		case d.Stopped, d.Name == "etcd", d.Name == "kube-apiserver", strings.HasPrefix(d.Name, "containerd-"):
+			continue
+		}
+		if err := m.daemons.Stop(ctx, d.Name, syscall.SIGKILL, stopGrace); err != nil {
+			return err
+		}
+		if err := m.daemons.Resume(d.Name); err != nil {
+			return err
+		}
+	}
+	return m.clientsServe(ctx)
+}
+
+// clientsServe waits until those components that are not stopped on purpose answer.
+func (m *Manager) clientsServe(ctx context.Context) error {
+	ports := map[string]string{
+		"kube-controller-manager": "127.0.0.1:10257", "kube-scheduler": "127.0.0.1:10259",
+		"kube-proxy": "127.0.0.1:10256", "coredns": "127.0.0.1:8181",
+	}
+	for _, n := range m.nodes() {
+		ports["kubelet-"+n.name] = n.address + ":10250"
+	}
+	for _, d := range m.daemons.Status() {
+		port := ports[d.Name]
+		if port == "" || d.Stopped {
+			continue
+		}
+		err := until(ctx, d.Name+" serves", func(ctx context.Context) error {
+			conn, err := m.Dial(ctx, port)
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *Manager) kill(p pod, f control.Fault) error {

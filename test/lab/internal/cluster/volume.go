@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -146,22 +147,21 @@ func corruptFile(path string, c control.Corruption) error {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
+	used, err := usedBytes(file)
 	if err != nil {
 		return err
 	}
-	size := info.Size()
 	switch c.Kind {
 	case control.CorruptValue:
 		return replaceAll(file, c.From, c.To)
 	case control.CorruptPages:
-		noise := make([]byte, size/3)
+		noise := make([]byte, used/3)
 		_, _ = rand.Read(noise) // never fails
-		_, err = file.WriteAt(noise, size/3)
+		_, err = file.WriteAt(noise, used/3)
 	case control.CorruptMeta:
 		_, err = file.WriteAt(make([]byte, 2*os.Getpagesize()), 0)
 	case control.CorruptTruncate:
-		err = file.Truncate(size / 2)
+		err = file.Truncate(used / 2)
 	default:
 		err = fmt.Errorf("no corruption is called %q", c.Kind)
 	}
@@ -169,6 +169,33 @@ func corruptFile(path string, c control.Corruption) error {
 		return err
 	}
 	return file.Sync()
+}
+
+// usedBytes is how much of a bbolt database has ever been used: the file is longer, for it grows by 16 MiB at a time, and
+// to damage what is not used would do no harm. Of any other file all is used.
+func usedBytes(file *os.File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	// A meta page: a header of 16 bytes, then magic, version, page size and flags of 4 bytes each, the root bucket and the
+	// free list (24 bytes), the first page that was never used, the transaction.
+	const magic, metaOffset, pagesOffset, transactionOffset = 0xED0CDAED, 16, 56, 64
+	used, newest := info.Size(), uint64(0)
+	for page := range int64(2) {
+		text := make([]byte, 80)
+		if _, err := file.ReadAt(text, page*int64(os.Getpagesize())); err != nil {
+			break
+		}
+		if binary.NativeEndian.Uint32(text[metaOffset:]) != magic {
+			break
+		}
+		if transaction := binary.NativeEndian.Uint64(text[transactionOffset:]); transaction >= newest {
+			newest = transaction
+			used = int64(binary.NativeEndian.Uint64(text[pagesOffset:])) * int64(binary.NativeEndian.Uint32(text[metaOffset+8:]))
+		}
+	}
+	return min(used, info.Size()), nil
 }
 
 func replaceAll(file *os.File, from, to []byte) error {

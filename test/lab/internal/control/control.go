@@ -98,11 +98,11 @@ const (
 	// CorruptValue replaces bytes wherever they occur. The file stays sound; what it holds is another thing than what
 	// other members hold. This is the corruption that only comparing hashes finds.
 	CorruptValue CorruptionKind = "Value"
-	// CorruptPages overwrites the middle third of the file with noise.
+	// CorruptPages overwrites the middle third of what the database uses with noise.
 	CorruptPages CorruptionKind = "Pages"
 	// CorruptMeta zeroes both of bbolt's meta pages: the file can't be opened any more.
 	CorruptMeta CorruptionKind = "Meta"
-	// CorruptTruncate cuts the file to half its length.
+	// CorruptTruncate cuts the file to half of what the database uses.
 	CorruptTruncate CorruptionKind = "Truncate"
 )
 

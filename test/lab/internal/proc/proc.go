@@ -124,8 +124,9 @@ func (g *Group) wait(r *running, cmd *exec.Cmd, gone chan struct{}) {
 	}
 }
 
-// Stop ends a daemon by signal, and keeps it from being restarted. It returns when the process has ended.
-func (g *Group) Stop(ctx context.Context, name string, signal syscall.Signal) error {
+// Stop ends a daemon by signal, and keeps it from being restarted. It returns when the process has ended. One that
+// takes longer than grace is killed.
+func (g *Group) Stop(ctx context.Context, name string, signal syscall.Signal, grace time.Duration) error {
 	g.mu.Lock()
 	r := g.daemons[name]
 	if r == nil {
@@ -138,14 +139,18 @@ func (g *Group) Stop(ctx context.Context, name string, signal syscall.Signal) er
 	if !isRunning {
 		return nil
 	}
-	if err := cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("sending %s to %s: %w", signal, name, err)
-	}
-	select {
-	case <-gone:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for %s to end after %s: %w", name, signal, ctx.Err())
+	for {
+		if err := cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("sending %s to %s: %w", signal, name, err)
+		}
+		select {
+		case <-gone:
+			return nil
+		case <-time.After(grace):
+			signal = syscall.SIGKILL
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s to end after %s: %w", name, signal, ctx.Err())
+		}
 	}
 }
 
