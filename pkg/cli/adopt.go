@@ -116,6 +116,12 @@ func (o *adoptOptions) run(ctx context.Context) error {
 			o.say("%s in namespace %s is hibernated (spec.replicas is 0): there is no member to adopt", p.cluster, o.namespace)
 		}
 	}
+	// What has been done is told even if the rest fails.
+	return errors.Join(o.carryOut(ctx, plans), o.results.flush())
+}
+
+// carryOut does what has been planned.
+func (o *adoptOptions) carryOut(ctx context.Context, plans []*adoptPlan) error {
 	for _, p := range plans {
 		if err := o.apply(ctx, p); err != nil {
 			return err
@@ -128,9 +134,6 @@ func (o *adoptOptions) run(ctx context.Context) error {
 			return err
 		}
 		kept = append(kept, k...)
-	}
-	if err := o.results.flush(); err != nil {
-		return err
 	}
 	if len(kept) > 0 {
 		return refusef("not pruned, because an unfinished task still needs it: %s; see 'kubectl get etcdmembertasks.druid.gardener.cloud -n %s'", enumerate(kept), o.namespace)

@@ -93,6 +93,18 @@ func (o *crdInstallOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
+	// What has been done is told even if the rest fails.
+	if err := errors.Join(o.applyAll(ctx, live), o.results.flush()); err != nil {
+		return err
+	}
+	if o.dryRun != dryRunNone || o.timeout == 0 {
+		return nil
+	}
+	return o.wait(ctx)
+}
+
+// applyAll applies one after the other.
+func (o *crdInstallOptions) applyAll(ctx context.Context, live []*unstructured.Unstructured) error {
 	for i, want := range o.crds {
 		after, err := o.apply(ctx, want, live[i])
 		if err != nil {
@@ -102,13 +114,7 @@ func (o *crdInstallOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.results.flush(); err != nil {
-		return err
-	}
-	if o.dryRun != dryRunNone || o.timeout == 0 {
-		return nil
-	}
-	return o.wait(ctx)
+	return nil
 }
 
 // check refuses what must not be overwritten.

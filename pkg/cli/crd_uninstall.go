@@ -55,7 +55,7 @@ that someone else has made. Objects are looked for again just before the deletio
 		},
 	}
 	addDryRunFlag(cmd, &o.dryRun)
-	o.results.addFlags(cmd)
+	o.results.addNameFlag(cmd)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "how long to wait until they are gone; 0 does not wait")
 	return cmd
@@ -64,9 +64,6 @@ that someone else has made. Objects are looked for again just before the deletio
 func (o *crdUninstallOptions) complete(names []string) (err error) {
 	if o.timeout < 0 {
 		return fmt.Errorf("--timeout is %s; it can't be negative", o.timeout)
-	}
-	if err := o.results.validate(); err != nil {
-		return err
 	}
 	if !o.results.lines() {
 		return fmt.Errorf("unknown output format %q; --output may be name", *o.results.flags.OutputFormat)

@@ -32,6 +32,12 @@ func (r *results) addFlags(cmd *cobra.Command) {
 	})
 }
 
+// addNameFlag adds -o for what is no longer there to be printed.
+func (r *results) addNameFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(r.flags.OutputFormat, "output", "o", "", "output format: name")
+	mustComplete(cmd, "output", cobra.FixedCompletions([]cobra.Completion{"name"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // validate says whether there is a printer for -o, before anything is done.
 func (r *results) validate() error {
 	_, err := r.flags.ToPrinter()
