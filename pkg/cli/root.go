@@ -88,6 +88,7 @@ and manages the EtcdMember resource through which members publish their state.`,
 		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	f.Config.AddFlags(cmd.PersistentFlags())
+	completeConfigFlags(cmd, f)
 	logging := flagSet()
 	cmd.PersistentFlags().AddFlagSet(logging)
 
