@@ -1,11 +1,12 @@
-// Package storage provisions and grows the lab's volumes. Each is an ext4 file system in a file behind a loop device,
-// so that it is as large as it says: a full one gives a real "no space left on device", and a grown one really grows.
+// Package storage provisions and grows the lab's volumes. Each is a file system in a file behind a loop device, so that
+// it is as large as it says: a full one gives a real "no space left on device", and a grown one really grows.
 // They are `local` volumes, bound to the node that the pod was placed on; for those, unlike for hostPath, the kubelet
 // sets the group that a container without root needs to write.
 package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,24 +32,33 @@ const (
 	Expandable = "lab-expandable"
 )
 
-// smallest is what ext4 needs for itself and its journal.
+// smallest is what a file system needs for itself and its journal.
 const smallest = 16 << 20
+
+// The file systems of the classes. A mounted ext4 can be grown only with CAP_SYS_RESOURCE, which many a container and CI
+// lacks; a mounted XFS can be grown by any root.
+const (
+	fsParameter = "fsType"
+	ext4        = "ext4"
+	xfs         = "xfs"
+)
 
 // Classes are the storage classes: Standard, the default, can't grow, and Expandable can.
 func Classes() []storagev1.StorageClass {
 	wait, reclaim, yes, no := storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimDelete, true, false
-	class := func(name string, expandable *bool) storagev1.StorageClass {
+	class := func(name, fs string, expandable *bool) storagev1.StorageClass {
 		return storagev1.StorageClass{
 			ObjectMeta:           metav1.ObjectMeta{Name: name},
 			Provisioner:          Provisioner,
+			Parameters:           map[string]string{fsParameter: fs},
 			VolumeBindingMode:    &wait,
 			ReclaimPolicy:        &reclaim,
 			AllowVolumeExpansion: expandable,
 		}
 	}
-	standard := class(Standard, &no)
+	standard := class(Standard, ext4, &no)
 	standard.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
-	return []storagev1.StorageClass{standard, class(Expandable, &yes)}
+	return []storagev1.StorageClass{standard, class(Expandable, xfs, &yes)}
 }
 
 // Run provisions, deletes and grows volumes in dir until ctx ends.
@@ -89,7 +99,8 @@ func (v loopVolumes) Provision(ctx context.Context, o controller.ProvisionOption
 	if size.Value() < smallest {
 		return nil, controller.ProvisioningFinished, fmt.Errorf("claim %s/%s asks for %s, and the smallest file system has 16Mi", o.PVC.Namespace, o.PVC.Name, size.String())
 	}
-	if err := v.create(ctx, o.PVName, size.Value()); err != nil {
+	fs := o.StorageClass.Parameters[fsParameter]
+	if err := v.create(ctx, o.PVName, fs, size.Value()); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}
 	filesystem := corev1.PersistentVolumeFilesystem
@@ -125,7 +136,7 @@ func (v loopVolumes) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	return nil
 }
 
-func (v loopVolumes) create(ctx context.Context, volume string, size int64) error {
+func (v loopVolumes) create(ctx context.Context, volume, fs string, size int64) error {
 	image, mount := v.image(volume), v.mount(volume)
 	if isMounted(mount) {
 		return nil
@@ -133,9 +144,7 @@ func (v loopVolumes) create(ctx context.Context, volume string, size int64) erro
 	if err := truncate(image, size); err != nil {
 		return err
 	}
-	// No blocks are reserved for root, so that full means the same to every user. The journal is initialised at once
-	// rather than by a kernel thread that would write during a test.
-	if err := run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image); err != nil {
+	if err := format(ctx, image, fs); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(mount, 0o755); err != nil {
@@ -146,13 +155,27 @@ func (v loopVolumes) create(ctx context.Context, volume string, size int64) erro
 		return err
 	}
 	// A folder that only root may read makes an etcd without root stumble, and no other provisioner leaves one.
-	if err := os.Remove(filepath.Join(mount, "lost+found")); err != nil {
+	if err := os.Remove(filepath.Join(mount, "lost+found")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("emptying volume %s: %w", volume, err)
 	}
 	return nil
 }
 
-// grow makes a volume larger while it is in use.
+func format(ctx context.Context, image, fs string) error {
+	switch fs {
+	case ext4:
+		// No blocks are reserved for root, so that full means the same to every user. The journal is initialised at
+		// once rather than by a kernel thread that would write during a test.
+		return run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image)
+	case xfs:
+		// Unsupported are sizes below 300 MiB: those are too small to be fast, and work.
+		return run(ctx, "mkfs.xfs", "-q", "-f", "-K", "--unsupported", "-l", "size=8m", image)
+	default:
+		return fmt.Errorf("storage class parameter %s is %q; there are %s and %s", fsParameter, fs, ext4, xfs)
+	}
+}
+
+// grow makes a volume of the expandable class larger while it is in use.
 func (v loopVolumes) grow(ctx context.Context, volume string, size int64) error {
 	image := v.image(volume)
 	info, err := os.Stat(image)
@@ -175,7 +198,7 @@ func (v loopVolumes) grow(ctx context.Context, volume string, size int64) error 
 	if err := run(ctx, "losetup", "--set-capacity", device); err != nil {
 		return err
 	}
-	return run(ctx, "resize2fs", device)
+	return run(ctx, "xfs_growfs", "-d", v.mount(volume))
 }
 
 func truncate(path string, size int64) error {
