@@ -51,6 +51,9 @@ type core struct {
 	staleSince time.Time
 	// refreshAt is when to publish even without a change.
 	refreshAt time.Time
+	// applied is the status that was last applied, and appliedVersion the object's resource version after that.
+	applied        *v1alpha1.EtcdMemberStatus
+	appliedVersion string
 }
 
 // observe takes a look into account.
@@ -188,12 +191,18 @@ func (c *core) noteStale(now time.Time) {
 	}
 }
 
-// urgent names what of the object is significantly different from what is known. Empty: nothing, or nothing can be said yet.
+// urgent names what of the object is significantly different from what is known. Empty: nothing, or nothing can be said
+// yet, or nothing can be done about it.
 func (c *core) urgent(now time.Time) string {
 	if !c.settled() {
 		return ""
 	}
-	return significant(c.status(now), &c.object.Status)
+	want := c.status(now)
+	why := significant(want, &c.object.Status)
+	if why != "" && c.applied != nil && c.object.ResourceVersion == c.appliedVersion && significant(want, c.applied) == "" {
+		return "" // Just that was applied, and this is what the server has made of it: see published.
+	}
+	return why
 }
 
 // plan says what to do: why is empty if nothing is to be published before the time.
@@ -233,12 +242,18 @@ func (c *core) draft(now time.Time) (*v1alpha1.EtcdMember, bool) {
 	return m, true
 }
 
-// published notes that a write has succeeded, when, and with what result.
-func (c *core) published(result *v1alpha1.EtcdMember, now time.Time) {
+// published notes that a write of a draft has succeeded, when, and with what result. It names what the server has not
+// kept, if anything: a CustomResourceDefinition that is not ours prunes what it does not know, and applying the same
+// again and again would not help.
+func (c *core) published(draft, result *v1alpha1.EtcdMember, now time.Time) (lost string) {
 	c.see(result, now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.applied, c.appliedVersion = &draft.Status, result.ResourceVersion
 	c.refreshAt = now.Add(jitter(refreshInterval))
+	c.staleSince = time.Time{}
+	c.noteStale(now)
+	return significant(&draft.Status, &result.Status)
 }
 
 // status is all that the agent publishes. What it does not know it leaves out, and so does not own.

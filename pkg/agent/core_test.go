@@ -41,6 +41,17 @@ func apply(t *testing.T, c *core, to *v1alpha1.EtcdMember, now time.Time) *v1alp
 	return result
 }
 
+// publish applies, and notes that.
+func publish(t *testing.T, c *core, to *v1alpha1.EtcdMember, now time.Time) *v1alpha1.EtcdMember {
+	t.Helper()
+	result := apply(t, c, to, now)
+	draft, _ := c.draft(now)
+	if lost := c.published(draft, result, now); lost != "" {
+		t.Errorf("%s is lost", lost)
+	}
+	return result
+}
+
 func next(version string) string {
 	n := 0
 	for _, d := range version {
@@ -56,8 +67,7 @@ func publishing(t *testing.T, role stage) (*core, *v1alpha1.EtcdMember) {
 	c.observe(with(answers(t0, role), func(o *observation) { tls := true; o.peerTLS = &tls }))
 	o := object("uid-1")
 	c.see(o, t0)
-	o = apply(t, c, o, t0)
-	c.published(o, t0)
+	o = publish(t, c, o, t0)
 	return c, o
 }
 
@@ -143,8 +153,7 @@ func TestVolume(t *testing.T) {
 	mount := &v1alpha1.Volume{Claim: "data-main-0", ClaimUID: "u1"}
 	c.identify(mount, t0)
 	wantPlan(t, c, t0, "volume")
-	o = apply(t, c, o, t0)
-	c.published(o, t0)
+	o = publish(t, c, o, t0)
 	wantPlan(t, c, t0, "")
 
 	restarted := &core{version: "v1", identifying: true}
@@ -357,7 +366,7 @@ func TestVouches(t *testing.T) {
 	if c.vouches(now) {
 		t.Error("vouches for a status that has been out of date for 31 s")
 	}
-	c.published(apply(t, c, o, now), now)
+	publish(t, c, o, now)
 	if !c.vouches(now) {
 		t.Error("does not vouch after it was published")
 	}
@@ -379,4 +388,33 @@ func TestLongMessagesAreCut(t *testing.T) {
 			t.Errorf("message has %d bytes, or half a character at its end", len(condition.Message))
 		}
 	}
+}
+
+// TestForeignDefinition: a server that does not keep what is published is not written to again and again, but at once when
+// something changes.
+func TestForeignDefinition(t *testing.T) {
+	c, o := publishing(t, stageFollower)
+	now := t0.Add(time.Second)
+	prune := func(role stage) string {
+		c.observe(answers(now, role))
+		draft, _ := c.draft(now)
+		o = apply(t, c, o, now)
+		o.Status.ClusterID, o.Status.Transitions = "", nil
+		return c.published(draft, o, now)
+	}
+	if lost := prune(stageLeader); lost != "clusterID" {
+		t.Errorf("lost is %q", lost)
+	}
+	wantPlan(t, c, now, "")
+	if !c.vouches(now.Add(50 * time.Second)) {
+		t.Error("does not vouch for the rest")
+	}
+	c.observe(answers(now, stageFollower))
+	wantPlan(t, c, now, "clusterID")
+	prune(stageFollower)
+	wantPlan(t, c, now, "")
+	o = o.DeepCopy()
+	o.ResourceVersion = next(o.ResourceVersion) // Somebody has changed the object, or its definition.
+	c.see(o, now)
+	wantPlan(t, c, now, "clusterID")
 }

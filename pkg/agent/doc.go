@@ -6,6 +6,7 @@
 //	core       what is known, judged: facts, Ready, transitions      pure, no I/O, takes the time as an argument
 //	follower   finds this member's EtcdMember and watches it         I/O
 //	publisher  decides by core when to write, and writes             I/O
+//	identifier finds out which volume the data is on                 I/O, until it knows
 //	heartbeat  renews the member's Lease                             I/O
 //
 // Rules that the package keeps:

@@ -172,13 +172,13 @@ func (f *follower) follow(ctx context.Context, name string) error {
 
 // see passes the object on, if it is this pod's: spec.podName is the identity that may publish.
 func (f *follower) see(object *v1alpha1.EtcdMember, name string) {
-	if object != nil && object.Spec.PodName != f.pod {
+	switch {
+	case object == nil:
+		f.wait(fmt.Sprintf("there is no EtcdMember %s: create it with: kubectl etcdmember adopt", name))
+	case object.Spec.PodName != f.pod:
 		f.wait(fmt.Sprintf("EtcdMember %s is that of pod %q, not of this one", object.Name, object.Spec.PodName))
 		object = nil
-	} else if object == nil {
-		f.wait(fmt.Sprintf("there is no EtcdMember %s: create it with: kubectl etcdmember adopt", name))
-	}
-	if object != nil && f.waiting != "" || object != nil && f.core.member() == "" {
+	case f.waiting != "" || f.core.member() == "":
 		f.waiting = ""
 		f.log.Info("Publishing to EtcdMember", "member", object.Name, "uid", object.UID)
 	}

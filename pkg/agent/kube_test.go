@@ -168,7 +168,7 @@ func TestHealth(t *testing.T) {
 	o := object("u")
 	c.see(o, now)
 	want("/readyz", 503, "nothing has been published")
-	c.published(apply(t, c, o, now), now)
+	publish(t, c, o, now)
 	want("/readyz", 200, "main-0")
 	c.observe(answers(now.Add(-40*time.Second), stageLeader))
 	want("/readyz", 503, "out of date")

@@ -40,6 +40,9 @@ type publisher struct {
 	wake <-chan struct{}
 	// gone is called when the API says that the object is not there any more, or is another one.
 	gone func()
+
+	// lost is what the API server did not keep of the last write.
+	lost string
 }
 
 // run publishes until the context ends. What is written is always the newest: changes while a write is under way, or the
@@ -101,7 +104,12 @@ func (p *publisher) publish(ctx context.Context, why string) error {
 		p.forget(draft)
 		return nil
 	}
-	p.core.published(result, time.Now())
+	if lost := p.core.published(draft, result, time.Now()); lost != p.lost {
+		p.lost = lost
+		if lost != "" {
+			p.log.Error(nil, "The API server does not keep what is published: the CustomResourceDefinition does not fit this agent, update it", "member", draft.Name, "lost", lost)
+		}
+	}
 	p.log.V(1).Info("Published", "member", draft.Name, "because", why, "state", draft.Status.State, "subState", draft.Status.SubState)
 	return nil
 }
