@@ -57,7 +57,7 @@ test-unit: ## Run the tests that need neither root nor a cluster
 
 .PHONY: test-lab
 test-lab: ## Run the tests on the lab
-	@[ -n "$$KUBECONFIG" -a "$$ETCDMEMBER_LAB" != 1 ] || $(LAB) up
+	@if [ -n "$$KUBECONFIG" ] && [ "$$ETCDMEMBER_LAB" != 1 ]; then $(LAB) build k8s etcd37; else $(LAB) up; fi
 	$(call step,lab tests,go test -p 1 -count=1 -timeout 45m ./test/lab/... ./test/e2e/...)
 
 .PHONY: bench

@@ -15,19 +15,24 @@ import (
 
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/control"
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/host"
+	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/launch"
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/layout"
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/sandbox"
 )
 
 func newBuild() *cobra.Command {
 	return &cobra.Command{
-		Use:   "build",
+		Use:   "build [SET...]",
 		Short: "Install packages and build all binaries that `up` needs, without starting anything",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long: "Install packages and build all binaries that `up` needs, without starting anything. With sets of binaries named, only " +
+			"these are built, which takes neither root nor Debian. Sets are " + strings.Join(launch.SetNames(), ", ") + ".",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := open()
 			if err != nil {
 				return err
+			}
+			if len(args) > 0 {
+				return l.BuildSets(cmd.Context(), args...)
 			}
 			if err := host.Check(); err != nil {
 				return err
