@@ -17,6 +17,7 @@ import (
 
 // A killed container is restarted, and its member joins again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	l.Kill(t, e.Namespace, e.Pod(1), lab.EtcdContainer, syscall.SIGKILL)
@@ -35,6 +36,7 @@ func TestKill(t *testing.T) {
 
 // A frozen member answers nothing, while the others go on; thawed, it serves again, and nothing was restarted.
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	frozen := e.Pod(2)
@@ -63,6 +65,7 @@ func TestFreeze(t *testing.T) {
 
 // A black-holed member is not refused but stalls, from other pods and through a port-forward alike.
 func TestBlackHole(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	hole := e.Pod(0)
@@ -104,6 +107,7 @@ func unwrapAll(err error) error {
 
 // A partitioned member is alone but alive: it answers itself, serializably, and nobody else.
 func TestPartition(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	e.Etcdctl(t, "put", "k", "v")
@@ -133,6 +137,7 @@ func TestPartition(t *testing.T) {
 
 // A member that is cut off from one other only still has a quorum with the third.
 func TestPartitionOfAPair(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	// Between two followers, so that no election is needed.
@@ -159,6 +164,7 @@ func TestPartitionOfAPair(t *testing.T) {
 
 // A full volume is really full, for a user without root, and etcd says what the kernel says.
 func TestFillVolume(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Size: "192Mi"})
 	full := e.Pod(2)
@@ -193,6 +199,7 @@ func TestFillVolume(t *testing.T) {
 
 // A value that was changed on disk is another value, which no checksum notices: only comparing members does.
 func TestCorruptValue(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	e.Etcdctl(t, "put", "k", "a-sound-value")
@@ -234,6 +241,7 @@ func TestCorruptValue(t *testing.T) {
 func TestCorruptFile(t *testing.T) {
 	for _, kind := range []lab.Corruption{{Kind: lab.CorruptMeta}, {Kind: lab.CorruptTruncate}, {Kind: lab.CorruptPages}} {
 		t.Run(string(kind.Kind), func(t *testing.T) {
+			t.Parallel()
 			l := lab.Get(t)
 			e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 			for i := range 20 {
@@ -260,6 +268,7 @@ func TestCorruptFile(t *testing.T) {
 
 // A lost claim comes back empty, and so does the member; the others go on.
 func TestLoseClaim(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{})
 	e.Etcdctl(t, "put", "k", "v")

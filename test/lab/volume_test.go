@@ -17,6 +17,7 @@ import (
 
 // A claim of the expandable class grows while its pod runs: the file system, the volume and the claim's status all say so.
 func TestVolumesGrow(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Replicas: 1, StorageClass: lab.ClassExpandable, Size: "192Mi"})
 	before := l.VolumeOf(t, e.Namespace, e.Claim(0))
@@ -49,6 +50,7 @@ func TestVolumesGrow(t *testing.T) {
 
 // A claim of the standard class can't grow: the API server says so.
 func TestStandardVolumesDoNotGrow(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	e := l.StartEtcd(t, l.Namespace(t), lab.EtcdOptions{Replicas: 1, StorageClass: lab.ClassStandard})
 	patch := []byte(`{"spec":{"resources":{"requests":{"storage":"1Gi"}}}}`)
@@ -60,6 +62,7 @@ func TestStandardVolumesDoNotGrow(t *testing.T) {
 
 // A volume is deleted with its claim, unless it was set to be retained.
 func TestReclaimPolicies(t *testing.T) {
+	t.Parallel()
 	l := lab.Get(t)
 	ns := l.Namespace(t)
 	e := l.StartEtcd(t, ns, lab.EtcdOptions{Replicas: 2})

@@ -11,8 +11,7 @@ import (
 
 func newImages() *cobra.Command {
 	cmd := &cobra.Command{Use: "images", Short: "Make container images, and give them to the nodes"}
-	names := "Names are " + strings.Join(launch.Names(), ", ") + "; without any, agent and controller."
-	own := []string{"agent", "controller"}
+	names := "Names are " + strings.Join(launch.Names(), ", ") + "; without any, the project's own."
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "load [NAME...]",
@@ -24,7 +23,9 @@ func newImages() *cobra.Command {
 					return err
 				}
 				if len(args) == 0 {
-					args = own
+					if args, err = l.OwnNames(); err != nil {
+						return err
+					}
 				}
 				loaded, err := l.Load(cmd.Context(), args...)
 				for _, i := range loaded {
@@ -45,7 +46,10 @@ func newImages() *cobra.Command {
 				}
 				names := args[1:]
 				if len(names) == 0 {
-					names = append(own, "etcd:3.7")
+					if names, err = l.OwnNames(); err != nil {
+						return err
+					}
+					names = append(names, "etcd:3.7")
 				}
 				saved, err := l.Save(cmd.Context(), args[0], names...)
 				for _, path := range saved {

@@ -50,6 +50,9 @@ func Write(dir string, s Spec) (Archive, error) {
 	if err != nil {
 		return Archive{}, fmt.Errorf("naming an image: %w", err)
 	}
+	if s, err = withLibraries(s); err != nil {
+		return Archive{}, err
+	}
 	digest, err := digestOf(s)
 	if err != nil {
 		return Archive{}, err

@@ -64,6 +64,21 @@ func Names() []string {
 	return []string{"agent", "controller", "etcd:3.7", "etcd:3.6", "etcd:3.5", "etcd:3.4"}
 }
 
+// OwnNames are the names of the project's own images, as far as the checkout has their commands.
+func (l *Launcher) OwnNames() ([]string, error) {
+	b, err := l.builder()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, own := range Own {
+		if _, err := os.Stat(filepath.Join(b.Root, own.Package)); err == nil {
+			names = append(names, strings.TrimPrefix(own.Binary, "etcdmember-"))
+		}
+	}
+	return names, nil
+}
+
 // Archive makes the image of that name ("agent", "etcd:3.6", "etcd:3.6.16") if it isn't there already.
 func (l *Launcher) Archive(ctx context.Context, name string) (images.Archive, error) {
 	b, err := l.builder()

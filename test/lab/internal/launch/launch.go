@@ -114,13 +114,18 @@ func (l *Launcher) Up(ctx context.Context, nodes int) error {
 		fmt.Fprintf(l.Log, "the lab is up, since %s\n", s.Started.Format(time.TimeOnly))
 		return nil
 	}
-	c, err := l.Prepare(ctx)
-	if err != nil {
-		return err
-	}
-	c.Nodes = nodes
-	if err := l.launch(c); err != nil {
-		return err
+	if l.supervised() {
+		// Somebody started it and did not wait.
+		fmt.Fprintln(l.Log, "the lab is starting")
+	} else {
+		c, err := l.Prepare(ctx)
+		if err != nil {
+			return err
+		}
+		c.Nodes = nodes
+		if err := l.launch(c); err != nil {
+			return err
+		}
 	}
 	if err := l.follow(ctx); err != nil {
 		return err
@@ -131,11 +136,7 @@ func (l *Launcher) Up(ctx context.Context, nodes int) error {
 
 // launch starts the supervisor, in a session of its own.
 func (l *Launcher) launch(c sandbox.Config) error {
-	// Whoever holds the supervisor's lock is a lab that does not answer, or one that is just ending.
 	supervisor, err := layout.TryLock(l.Layout.SupervisorLock())
-	if errors.Is(err, layout.ErrLocked) {
-		return fmt.Errorf("a lab runs but does not become ready: `lab status` and the logs in %s may say why, `lab down` ends it", l.Layout.Log())
-	}
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (l *Launcher) follow(ctx context.Context) error {
 				return nil
 			}
 			if s.Failed != "" {
-				return fmt.Errorf("the lab could not start: %s; its logs are in %s", s.Failed, l.Layout.Log())
+				return fmt.Errorf("the lab could not start: %s; its logs are in %s, and `lab down` ends what there is of it", s.Failed, l.Layout.Log())
 			}
 		}
 		if !l.supervised() && (answered || !l.startsUp(ctx)) {
