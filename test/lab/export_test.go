@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/internal/layout"
 )
@@ -29,3 +30,6 @@ func LayoutAt(dir string) (layout.Layout, error) {
 func Environ(dir string) []string {
 	return append(os.Environ(), layout.EnvDir+"="+dir, "CGO_ENABLED=0")
 }
+
+// LabCommand is the path of the `lab` that runs the lab.
+func LabCommand(l *Lab) string { return filepath.Join(l.launcher.Layout.Bin(), "lab") }
