@@ -67,18 +67,20 @@ func Get(t testing.TB) *Lab {
 }
 
 func attach(ctx context.Context) (*Lab, error) {
-	if own := os.Getenv("KUBECONFIG"); own != "" && os.Getenv(EnvLab) != "1" {
-		kubectl, err := exec.LookPath("kubectl")
-		if err != nil {
-			return nil, fmt.Errorf("looking for the kubectl to use with KUBECONFIG=%s: %w", own, err)
-		}
-		return newLab(own, kubectl, nil)
-	}
 	where, err := layout.Default()
 	if err != nil {
 		return nil, err
 	}
 	launcher := launch.New(where, os.Stderr)
+	if own := os.Getenv("KUBECONFIG"); own != "" && os.Getenv(EnvLab) != "1" {
+		kubectl, err := exec.LookPath("kubectl")
+		if err != nil {
+			if kubectl, err = launcher.Kubectl(ctx); err != nil {
+				return nil, fmt.Errorf("building a kubectl, since there is none in PATH: %w", err)
+			}
+		}
+		return newLab(own, kubectl, nil)
+	}
 	s, err := launcher.Client().Status(ctx)
 	if err != nil || !s.Ready {
 		if err := start(ctx); err != nil {

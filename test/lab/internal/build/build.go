@@ -29,17 +29,20 @@ type Set struct {
 	Pin string
 	// Packages maps the name of a binary to the package that it is built from.
 	Packages map[string]string
+	// Links maps names to those of binaries that act by the name that they are called by.
+	Links map[string]string
 	// Stamp are further linker flags, of the version "v1.2.3".
 	Stamp func(version string) []string
 }
 
 // The sets that can be built from Go modules.
 var (
-	Kubernetes = Set{Name: "k8s", Pin: "k8s.io/kubernetes", Packages: map[string]string{"k8s": "."}, Stamp: kubernetesStamp}
-	CoreDNS    = Set{Name: "coredns", Pin: "github.com/coredns/coredns", Packages: map[string]string{"coredns": "."}}
-	Etcd35     = etcd("etcd35")
-	Etcd36     = etcd("etcd36")
-	Etcd37     = etcd("etcd37")
+	Kubernetes = Set{Name: "k8s", Pin: "k8s.io/kubernetes", Packages: map[string]string{"k8s": "."},
+		Links: map[string]string{"kubectl": "k8s"}, Stamp: kubernetesStamp}
+	CoreDNS = Set{Name: "coredns", Pin: "github.com/coredns/coredns", Packages: map[string]string{"coredns": "."}}
+	Etcd35  = etcd("etcd35")
+	Etcd36  = etcd("etcd36")
+	Etcd37  = etcd("etcd37")
 )
 
 func etcd(name string) Set {
@@ -99,7 +102,7 @@ func (b Builder) Build(ctx context.Context, s Set) (Built, error) {
 	if s.Stamp != nil {
 		ldflags = append(ldflags, s.Stamp(version)...)
 	}
-	key, err := hashOf(dir, append(ldflags, runtime.Version(), runtime.GOARCH))
+	key, err := hashOf(dir, append(append(ldflags, runtime.Version(), runtime.GOARCH), sortedKeys(s.Links)...))
 	if err != nil {
 		return Built{}, err
 	}
@@ -109,6 +112,11 @@ func (b Builder) Build(ctx context.Context, s Set) (Built, error) {
 		for _, name := range sortedKeys(s.Packages) {
 			if err := goBuild(ctx, dir, filepath.Join(tmp, name), s.Packages[name], strings.Join(ldflags, " ")); err != nil {
 				return err
+			}
+		}
+		for _, name := range sortedKeys(s.Links) {
+			if err := os.Symlink(s.Links[name], filepath.Join(tmp, name)); err != nil {
+				return fmt.Errorf("linking %s: %w", name, err)
 			}
 		}
 		return nil

@@ -188,7 +188,7 @@ func (l *Launcher) installSelf(c sandbox.Config) (string, error) {
 	if err := os.Rename(exe+".tmp", exe); err != nil {
 		return "", fmt.Errorf("copying the lab's executable: %w", err)
 	}
-	links := map[string]string{"kubectl": filepath.Join(c.Kubernetes, "k8s")}
+	links := map[string]string{"kubectl": filepath.Join(c.Kubernetes, "kubectl")}
 	for _, tool := range []string{"etcdctl", "etcdutl"} {
 		links[tool] = filepath.Join(c.Etcd, tool)
 	}

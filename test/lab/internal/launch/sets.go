@@ -39,3 +39,13 @@ next:
 	}
 	return nil
 }
+
+// Kubectl builds a kubectl, which takes neither root nor Debian, and returns its path.
+func (l *Launcher) Kubectl(ctx context.Context) (string, error) {
+	b, err := l.builder()
+	if err != nil {
+		return "", err
+	}
+	built, err := b.Build(ctx, build.Kubernetes)
+	return built.Path("kubectl"), err
+}
