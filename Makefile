@@ -71,7 +71,7 @@ verify: verify-format verify-vet verify-staticcheck verify-api verify-generated 
 
 .PHONY: verify-format
 verify-format:
-	$(call step,format,out=$$(go tool goimports -local $(PKG) -l $(GO_FILES)); [ -z "$$out" ] || { echo "not formatted, run 'make fmt':"; echo "$$out"; false; })
+	$(call step,format,out=$$(go tool goimports -local $(PKG) -l $(GO_FILES)); [ -z "$$out" ] || { echo "not formatted: run 'make fmt'"; echo "$$out"; false; })
 
 .PHONY: verify-vet
 verify-vet:
