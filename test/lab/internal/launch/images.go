@@ -79,6 +79,17 @@ func (l *Launcher) OwnNames() ([]string, error) {
 	return names, nil
 }
 
+// etcdSpec is the image of an etcd with the program by which a demo freezes it where nobody can from outside.
+func (l *Launcher) etcdSpec(ctx context.Context, b build.Builder, etcd build.Built) (images.Spec, error) {
+	spec := images.EtcdSpec(etcd)
+	fault := filepath.Join(l.Layout.Binaries(), "own", "labfault")
+	if err := b.Own(ctx, "./test/demo/labfault", fault); err != nil {
+		return spec, err
+	}
+	spec.Files["/usr/local/bin/labfault"] = fault
+	return spec, nil
+}
+
 // Archive makes the image of that name ("agent", "etcd:3.6", "etcd:3.6.16") if it isn't there already.
 func (l *Launcher) Archive(ctx context.Context, name string) (images.Archive, error) {
 	b, err := l.builder()
@@ -90,7 +101,11 @@ func (l *Launcher) Archive(ctx context.Context, name string) (images.Archive, er
 		if err != nil {
 			return images.Archive{}, err
 		}
-		return images.Write(l.Layout.Images(), images.EtcdSpec(built))
+		spec, err := l.etcdSpec(ctx, b, built)
+		if err != nil {
+			return images.Archive{}, err
+		}
+		return images.Write(l.Layout.Images(), spec)
 	}
 	i := slices.IndexFunc(Own, func(o OwnImage) bool { return o.Binary == "etcdmember-"+name })
 	if i < 0 {

@@ -71,7 +71,11 @@ func (l *Launcher) Prepare(ctx context.Context) (sandbox.Config, error) {
 	if err := b.Own(ctx, "./test/lab/cmd/pause", pause); err != nil {
 		return c, err
 	}
-	for _, s := range []images.Spec{images.Single(images.Pause, "pause", pause), images.EtcdSpec(etcd)} {
+	etcdSpec, err := l.etcdSpec(ctx, b, etcd)
+	if err != nil {
+		return c, err
+	}
+	for _, s := range []images.Spec{images.Single(images.Pause, "pause", pause), etcdSpec} {
 		archive, err := images.Write(l.Layout.Images(), s)
 		if err != nil {
 			return c, err
