@@ -132,7 +132,7 @@ func TestPodsAreReached(t *testing.T) {
 	if out := l.Kubectl(t, "logs", "-n", ns, e.Pod(2), "-c", lab.EtcdContainer, "--tail=5"); !strings.Contains(out, `"level"`) {
 		t.Errorf("kubectl logs printed %q", out)
 	}
-	if err := ready(t, l, ns, e.Pod(1), 5*time.Second); err != nil {
+	if err := ready(t, l, ns, e.Pod(1), 30*time.Second); err != nil {
 		t.Errorf("asking through a port-forward: %v", err)
 	}
 	// Each member on a node of its own: the scheduler heeds the wish, and volumes follow it.
