@@ -20,6 +20,6 @@
 // With KUBECONFIG set, and ETCDMEMBER_LAB not set to 1, tests use that cluster instead. Faults need the lab, because
 // they reach below Kubernetes; tests that do harm fail there with a message that says so.
 //
-// The lab was made for, and is tested on, Debian 12 with cgroup v1 and containerd 1.6. The code for cgroup v2, for a lab
-// directory on an overlay file system, and for etcd 3.4 from another release's packages has never run.
+// The lab was made for, and is tested on, Debian 12 with cgroup v1 and containerd 1.6. Its code for cgroup v2 has never
+// run, nor has any of it on another distribution.
 package lab

@@ -205,9 +205,17 @@ func newExec() *cobra.Command {
 			if err := sandbox.ReadJSON(l.State(), &s); err != nil {
 				return fmt.Errorf("%w (%w); `lab up` starts it", control.ErrDown, err)
 			}
-			argv := append([]string{"nsenter", "--target", fmt.Sprint(s.Init), "--mount", "--net", "--pid", "--uts", "--ipc", "--"}, args...)
-			env := append(os.Environ(), "PATH="+l.Bin()+":"+host.Path, "KUBECONFIG="+filepath.Join(l.PKI(), "lab-manager.kubeconfig"))
-			if err := syscall.Exec(nsenter(), argv, env); err != nil {
+			argv := append([]string{"nsenter", "--target", fmt.Sprint(s.Init), "--mount", "--net", "--pid", "--uts", "--ipc", "--root", "--wd", "--"}, args...)
+			// Set, not appended: of a variable that is there twice, nsenter takes the first.
+			for name, value := range map[string]string{
+				"PATH":       l.Bin() + ":" + host.Path,
+				"KUBECONFIG": filepath.Join(l.PKI(), "lab-manager.kubeconfig"),
+			} {
+				if err := os.Setenv(name, value); err != nil {
+					return fmt.Errorf("setting %s: %w", name, err)
+				}
+			}
+			if err := syscall.Exec(nsenter(), argv, os.Environ()); err != nil {
 				return fmt.Errorf("running nsenter: %w", err)
 			}
 			return nil

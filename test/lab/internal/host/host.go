@@ -184,7 +184,8 @@ func forbidServices() (restore func(), err error) {
 // else can want that service.
 func silenceContainerd(ctx context.Context) error {
 	if lookPath("deb-systemd-helper") != "" {
-		if err := run(ctx, "deb-systemd-helper", "disable", "containerd.service"); err != nil {
+		// The helper serves packages' own scripts only, and asks in whose name it is called.
+		if err := runWith(ctx, []string{"DPKG_MAINTSCRIPT_PACKAGE=containerd"}, "deb-systemd-helper", "disable", "containerd.service"); err != nil {
 			return fmt.Errorf("keeping containerd's service from starting with the machine: %w", err)
 		}
 	}
@@ -204,8 +205,12 @@ func aptGet(ctx context.Context, args ...string) error {
 }
 
 func run(ctx context.Context, name string, args ...string) error {
+	return runWith(ctx, nil, name, args...)
+}
+
+func runWith(ctx context.Context, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, lookPath(name), args...)
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+Path)
+	cmd.Env = append(append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+Path), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, tail(string(out), 20))
