@@ -20,6 +20,7 @@ set -eu
 cd "$1"
 export ETCDMEMBER_LAB_DIR=/root/fresh-lab
 unset KUBECONFIG
+trap 'lab down > /dev/null 2>&1 || true' EXIT
 dpkg --purge --force-depends containerd runc containernetworking-plugins conntrack xfsprogs iptables > /dev/null 2>&1
 rm -rf /var/lib/apt/lists/*
 for c in containerd runc conntrack mkfs.xfs iptables; do
