@@ -149,6 +149,9 @@ func (o *adoptOptions) plan(ctx context.Context) ([]*adoptPlan, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.replicas < 0 || c.replicas > mostReplicas {
+			return nil, fmt.Errorf("can't adopt %s in namespace %s: it asks for %d replicas, and no etcd has more than %d; correct spec.replicas first", c, o.namespace, c.replicas, mostReplicas)
+		}
 		if c.standIn != "" {
 			o.say("%s belongs to %s, which is adopted", c.standIn, c)
 		}

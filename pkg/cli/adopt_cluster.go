@@ -71,6 +71,9 @@ func (c *workloadCluster) members() []member {
 	return out
 }
 
+// mostReplicas is far more than any etcd has, and few enough for a mistyped number to do no harm.
+const mostReplicas = 100
+
 // resolveCluster finds the cluster that an argument names.
 func resolveCluster(ctx context.Context, c dynamic.Interface, namespace string, arg clusterArg) (*workloadCluster, error) {
 	if arg.kind != model.KindStatefulSet {

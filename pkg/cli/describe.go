@@ -17,6 +17,8 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 		Long:    `Show all that is known of members: the facts, who has told them and when, what was found, and the last changes of state.`,
 		Example: `  kubectl etcdmember describe main-0`,
 		Args:    cobra.MinimumNArgs(1),
+		// Members are not clusters, and certainly not files.
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(nil); err != nil {
 				return err
@@ -25,6 +27,7 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			o.warnUnreadable(reports)
 			for i, name := range args {
 				r, m, err := findMember(reports, name, o.where())
 				if err != nil {

@@ -37,7 +37,7 @@ Exit codes: 0 Healthy or Hibernated, 1 Degraded or Unhealthy, 2 Unknown, nothing
 			if err != nil {
 				return err
 			}
-			if err := o.missing(reports); err != nil {
+			if err := o.missing(); err != nil {
 				return err
 			}
 			return verdictError(reports)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,10 @@ type readOptions struct {
 	At            string
 	ChunkSize     int64
 
-	clusters  []clusterArg
+	clusters []clusterArg
+	// found are the clusters that were read, before --selector.
+	found     []model.Key
+	flags     *pflag.FlagSet
 	selector  labels.Selector
 	namespace string
 	now       time.Time
@@ -35,6 +39,7 @@ type readOptions struct {
 func newReadOptions(f *Factory) readOptions { return readOptions{Factory: f, ChunkSize: 500} }
 
 func (o *readOptions) addFlags(fs *pflag.FlagSet) {
+	o.flags = fs
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "look in all namespaces; --namespace is ignored then")
 	fs.StringVarP(&o.Selector, "selector", "l", "", "show only members with these labels; verdicts still count all members")
 	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "read objects from files, directories or '-' for standard input; no cluster is contacted")
@@ -63,6 +68,10 @@ func (o *readOptions) complete(args []string) error {
 	var err error
 	if o.selector, err = labels.Parse(o.Selector); err != nil {
 		return fmt.Errorf("--selector %q can't be understood: %w", o.Selector, err)
+	}
+	// An unset variable of a script must not turn files into a live cluster.
+	if o.flags.Changed("filename") && (len(o.Files) == 0 || slices.Contains(o.Files, "")) {
+		return fmt.Errorf("--filename names no file")
 	}
 	if o.ChunkSize < 0 {
 		return fmt.Errorf("--chunk-size must not be negative, and is %d", o.ChunkSize)
@@ -104,11 +113,13 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 		return nil, err
 	}
 	var reports []health.Report
+	o.found = nil
 	for _, c := range set.Clusters() {
 		if (o.namespace != "" && c.Key.Namespace != o.namespace) ||
 			(len(o.clusters) > 0 && !slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(c.Key) })) {
 			continue
 		}
+		o.found = append(o.found, c.Key)
 		r := health.Judge(c, judgement)
 		// Members that are not selected count for the verdict all the same: half a cluster can't be judged.
 		if !o.selector.Empty() {
@@ -127,7 +138,7 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 
 func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, error) {
 	if len(o.Files) > 0 {
-		set, err := source.ReadFiles(o.Files, o.In)
+		set, err := source.ReadFiles(o.Files, interruptible(ctx, o.In))
 		if err != nil {
 			return nil, health.Options{}, err
 		}
@@ -147,7 +158,18 @@ func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, err
 }
 
 func (o *readOptions) warn(format string, a ...any) {
-	fmt.Fprintf(o.ErrOut, "warning: %s\n", printer.SanitizeMultiline(fmt.Sprintf(format, a...)))
+	fmt.Fprintf(o.ErrOut, "warning: %s\n", printer.Sanitize(fmt.Sprintf(format, a...)))
+}
+
+// interruptible is a reader that fails when the context ends, although what it reads from may block for ever.
+func interruptible(ctx context.Context, in io.Reader) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, in)
+		w.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	return r
 }
 
 // warnUnreadable tells of what could not be read where the output has no place for it.
@@ -162,15 +184,18 @@ func (o *readOptions) warnUnreadable(reports []health.Report) {
 }
 
 // missing is an error for each cluster that was asked for by name and not found, as kubectl has it.
-func (o *readOptions) missing(reports []health.Report) error {
+func (o *readOptions) missing() error {
 	var names []string
 	for _, a := range o.clusters {
-		if !slices.ContainsFunc(reports, func(r health.Report) bool { return a.matches(r.Key) }) {
+		if !slices.ContainsFunc(o.found, a.matches) {
 			names = append(names, printer.ClusterArgument(model.Key{Kind: a.kind, Name: a.name}))
 		}
 	}
 	if len(names) == 0 {
 		return nil
+	}
+	if len(o.Files) > 0 {
+		return fmt.Errorf("no EtcdMember of %s was found%s", strings.Join(names, ", "), o.where())
 	}
 	return fmt.Errorf("no EtcdMember of %s was found%s; 'kubectl etcdmember adopt %s' creates them", strings.Join(names, ", "), o.where(), names[0])
 }

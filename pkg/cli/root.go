@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -132,9 +133,17 @@ func (verbosity) Set(s string) error {
 
 // Main runs the plugin and returns its exit code.
 func Main(ctx context.Context, f *Factory, args []string) int {
+	// Some of kubectl's printers drop the errors of what they write to. On a full disk, that would be silent success.
+	out := &stickyWriter{Writer: f.Out}
+	if !printers.IsTerminal(f.Out) {
+		f.Out = out
+	}
 	cmd := NewRootCommand(f)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("can't write the output: %w", out.err)
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return ExitInterrupted
 	}
@@ -143,6 +152,20 @@ func Main(ctx context.Context, f *Factory, args []string) int {
 		fmt.Fprintf(f.ErrOut, "error: %s\n", printer.SanitizeMultiline(err.Error()))
 	}
 	return exitCode(err)
+}
+
+// stickyWriter remembers the first error.
+type stickyWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *stickyWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // NewFactory returns the Factory of a process that runs on standard streams.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ import (
 
 // watchInterval is how often status -w looks again. Agents publish what matters at once, so a change is seen within this.
 const watchInterval = 2 * time.Second
+
+// readTimeout is how long status -w waits for the server before it says that what it shows is old.
+const readTimeout = 5 * time.Second
 
 // statusOptions are the flags and arguments of status, and what they are completed to.
 type statusOptions struct {
@@ -88,6 +92,9 @@ func (o *statusOptions) complete(args []string) error {
 	if len(o.Files) > 0 && o.Watch {
 		return fmt.Errorf("--watch can't be used with -f: files do not change by themselves")
 	}
+	if o.ExitCode && o.Watch {
+		return fmt.Errorf("--exit-code can't be used with --watch, which ends when it is interrupted")
+	}
 	var err error
 	if o.printer, err = o.output.printer(o.NoHeaders); err != nil {
 		return err
@@ -109,7 +116,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if o.printer == nil { // documents have it among their findings
 		o.warnUnreadable(reports)
 	}
-	if err := o.missing(reports); err != nil {
+	if err := o.missing(); err != nil {
 		return err
 	}
 	if o.ExitCode {
@@ -121,7 +128,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 	if o.output.is("name") {
 		for _, r := range reports {
-			if _, err := fmt.Fprintln(w, printer.ClusterResource(r.Key)); err != nil {
+			if _, err := fmt.Fprintln(w, printer.Sanitize(printer.ClusterResource(r.Key))); err != nil {
 				return err
 			}
 		}
@@ -153,60 +160,118 @@ func (o *statusOptions) document(reports []health.Report) (runtime.Object, error
 	return printer.StatusList(reports)
 }
 
-// watch prints again and again. On a terminal it redraws; elsewhere it appends the clusters that have changed.
+// watch prints again and again until it is interrupted. On a terminal it redraws; elsewhere it appends what has changed.
 func (o *statusOptions) watch(ctx context.Context) error {
-	redraw := o.printer == nil && printers.IsTerminal(o.Out)
-	last := map[model.Key]string{}
+	w := watcher{statusOptions: o, last: map[model.Key]string{}}
+	w.redraw = o.printer == nil && !o.output.is("name") && printers.IsTerminal(o.Out) && os.Getenv("TERM") != "dumb"
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		reports, err := o.read(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && len(last) == 0:
+		if err := w.look(ctx); err != nil {
 			return err
-		case err != nil:
-			// What is on the screen is not lost because the server is away for a moment.
-			o.warn("%v; trying again", err)
-		case redraw:
-			var page strings.Builder
-			if err := o.print(&page, reports); err != nil {
-				return err
-			}
-			// Home, the page with each line cleared to its end, then clear what is below: no flicker.
-			text := strings.ReplaceAll(page.String(), "\n", "\x1b[K\n")
-			if _, err := fmt.Fprintf(o.Out, "\x1b[H%s\x1b[J", text); err != nil {
-				return err
-			}
-			last[model.Key{}] = text
-		default:
-			if err := o.printChanged(reports, last); err != nil {
-				return err
-			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-tick.C:
 		}
 	}
 }
 
-// printChanged prints the clusters whose status has changed by more than the passing of time.
-func (o *statusOptions) printChanged(reports []health.Report, last map[model.Key]string) error {
+// watcher is a watch that goes on.
+type watcher struct {
+	*statusOptions
+	redraw bool
+	// last is the fingerprint of each cluster that was printed last.
+	last map[model.Key]string
+	// shown are the reports that were read last, at what time, and begun says that there are any.
+	shown []health.Report
+	begun bool
+	// failure is what could not be done when it was last tried.
+	failure string
+}
+
+// look reads once and prints what there is to print.
+func (w *watcher) look(ctx context.Context) error {
+	// A server that has stopped answering must not leave on the screen what was true a minute ago.
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	reports, err := w.read(bounded)
+	cancel()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && !w.begun {
+		err = w.missing()
+	}
+	switch {
+	case err != nil && !w.begun:
+		return err
+	case err != nil:
+		return w.failed(err)
+	}
+	w.shown, w.failure = reports, ""
+	defer func() { w.begun = true }()
+	if w.redraw {
+		return w.page("")
+	}
+	return w.printChanged(reports)
+}
+
+// failed tells that what was printed last may not be true any more: in the page, or once for each failure.
+func (w *watcher) failed(err error) error {
+	message := fmt.Sprintf("%v; trying again", err)
+	if w.redraw {
+		return w.page(message)
+	}
+	if w.failure != err.Error() {
+		w.failure = err.Error()
+		w.warn("%s", message)
+	}
+	return nil
+}
+
+// page draws the page anew, under a line that says how old it is where it could not be read.
+func (w *watcher) page(failure string) error {
+	var text strings.Builder
+	if failure != "" && len(w.shown) > 0 {
+		fmt.Fprintf(&text, "NOT CURRENT, as of %s: %s\n", w.shown[0].At.Format(time.TimeOnly), printer.Sanitize(failure))
+	} else if failure != "" {
+		fmt.Fprintf(&text, "NOT CURRENT: %s\n", printer.Sanitize(failure))
+	} else if len(w.shown) == 0 {
+		fmt.Fprintln(&text, w.nothing())
+	}
+	options := w.printerOptions()
+	options.Wide, options.NoHeaders = w.output.is("wide"), w.NoHeaders
+	if err := printer.WriteStatus(&text, w.shown, options); err != nil {
+		return err
+	}
+	// Home, the page with each line cleared to its end, then clear what is below: no flicker.
+	_, err := fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text.String(), "\n", "\x1b[K\n"))
+	return err
+}
+
+// printChanged prints the clusters whose status has changed by more than the passing of time, and tells of those that
+// are there no more: the last word about them must not be that they are healthy.
+func (w *watcher) printChanged(reports []health.Report) error {
 	var changed []health.Report
+	there := map[model.Key]bool{}
 	for _, r := range reports {
-		print := fingerprint(r)
-		if last[r.Key] != print {
-			last[r.Key] = print
+		there[r.Key] = true
+		if print := fingerprint(r); w.last[r.Key] != print {
+			w.last[r.Key] = print
 			changed = append(changed, r)
 		}
 	}
-	if len(changed) == 0 {
+	for key := range w.last {
+		if !there[key] {
+			delete(w.last, key)
+			w.warn("%s in namespace %s has no EtcdMember any more", printer.ClusterArgument(key), key.Namespace)
+		}
+	}
+	if len(changed) == 0 && w.begun {
 		return nil
 	}
-	return o.print(o.Out, changed)
+	return w.print(w.Out, changed)
 }
 
 // fingerprint is what must differ for a cluster to be worth printing again. Ages and revisions always do.

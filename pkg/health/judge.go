@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,12 @@ type judge struct {
 	report Report
 	// splitFound and corruptFound make a cluster Unhealthy although quorum holds.
 	splitFound, corruptFound bool
+	// unbounded: there may be voters that nothing is known of, so quorum can't be called lost.
+	unbounded bool
 }
+
+// inNamespace is what makes advice fit to be typed, wherever one is.
+func (j *judge) inNamespace() string { return " -n " + j.report.Key.Namespace }
 
 func (j *judge) find(code Code, s Severity, subject, message, advice string) {
 	j.report.Findings = append(j.report.Findings, Finding{Code: code, Severity: s, Subject: subject, Message: message, Advice: advice})
@@ -48,9 +54,14 @@ func (j *judge) freshness(m model.Member) (fresh bool, reason Code, message stri
 	case !m.Published.Known() && !m.State.Known() && !m.Ready.Known():
 		return false, NeverPublished, "nothing has been published for it yet"
 	case j.FreshnessUnknown:
-		return false, PublisherGone, "how old its publication is can't be told: the files hold no other clock; give --now"
+		return false, PublisherGone, "how old its publication is can't be told: the files hold no other clock of that time; give --now"
+	case m.NoHeartbeat:
+		return false, PublisherGone, "it has no heartbeat Lease " + v1alpha1.HeartbeatLeaseName(m.Name) + ", or one without its labels"
 	case !known:
 		return false, PublisherGone, "its publisher's heartbeat can't be read"
+	case beat.Sub(j.Now) > StaleAfter:
+		// How old it really is can't be told, and a publisher that has died is not to be fresh until then.
+		return false, PublisherGone, fmt.Sprintf("its heartbeat is %s in the future: the clocks differ", beat.Sub(j.Now).Round(time.Second))
 	case beat.IsZero():
 		return false, PublisherGone, "its publisher has never given a sign of life"
 	case j.Now.Sub(beat) > StaleAfter:
@@ -76,9 +87,12 @@ func (j *judge) member(m model.Member) MemberReport {
 		r.vote = j.freshMember(m, set)
 	} else {
 		set(MemberUnknown, string(why), message)
-		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod
+		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod + j.inNamespace()
+		if m.NoHeartbeat {
+			advice = "create it: kubectl etcdmember adopt " + argument(j.report.Key)
+		}
 		if why == NeverPublished {
-			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent"
+			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent" + j.inNamespace()
 		}
 		j.find(why, Warning, m.Name, message, advice)
 	}
@@ -100,7 +114,7 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 	case state == v1alpha1.StateNew || state == v1alpha1.StateInitializing:
 		last := lastTransition(m)
 		set(MemberUnhealthy, cmp.Or(last.Reason, string(state)), cmp.Or(last.Message, "etcd has not been started"))
-		j.find(MemberNotStarted, Warning, m.Name, fmt.Sprintf("etcd has not been started: it is %s (%s)", stateText(m), cmp.Or(last.Reason, "no reason given")), "see its last transitions: kubectl get etcdmembers.druid.gardener.cloud "+m.Name+" -o yaml")
+		j.find(MemberNotStarted, Warning, m.Name, fmt.Sprintf("etcd has not been started: it is %s (%s)", stateText(m), cmp.Or(last.Reason, "no reason given")), "see its last transitions: kubectl get etcdmembers.druid.gardener.cloud "+m.Name+" -o yaml"+j.inNamespace())
 		return voteDown
 	case state == v1alpha1.StateStarting:
 		set(MemberSyncing, m.SubState.Or(string(state)), "it does not vote yet")
@@ -127,7 +141,7 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 		return voteUp
 	default:
 		set(MemberUnhealthy, reason, said)
-		j.find(MemberNotServing, Warning, m.Name, brief+": "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd")
+		j.find(MemberNotServing, Warning, m.Name, brief+": "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd"+j.inNamespace())
 		j.report.Findings[len(j.report.Findings)-1].brief = brief
 		return voteDown
 	}
@@ -163,7 +177,7 @@ func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
 	size, sizeKnown := m.DBSize.Get()
 	quota, quotaKnown := m.DBSizeQuota.Get()
 	if sizeKnown && quotaKnown && quota > 0 && float64(size) >= QuotaWarning*float64(quota) {
-		message := fmt.Sprintf("its database fills %d%% of its quota; at 100%% etcd refuses writes", size*100/quota)
+		message := fmt.Sprintf("its database fills %d%% of its quota; at 100%% etcd refuses writes", percent(size, quota))
 		if used, ok := m.DBSizeInUse.Get(); ok {
 			message += fmt.Sprintf(", and %d%% of the database is in use", percent(used, size))
 		}
@@ -171,40 +185,74 @@ func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
 	}
 }
 
-// wanted compares the members that there are with those that are wanted.
+// wanted compares the members that there are with those that are wanted, by the names of their pods: as many as are wanted
+// may still be the wrong ones.
 func (j *judge) wanted() {
 	r := &j.report
 	n, known := r.Wanted.Get()
 	if !known {
-		j.find(WantedMembersUnsure, Notice, "", fmt.Sprintf("how many members are wanted is not known; %d are published", len(r.Members)), "")
+		j.unbounded = true
+		if len(r.Members) > 0 {
+			j.find(WantedMembersUnsure, Warning, "", fmt.Sprintf("how many members are wanted is not known, so there may be more than the %d that are published", len(r.Members)), "make the StatefulSet or Etcd readable, or add it to the files")
+		}
 		return
 	}
 	if n == 0 {
 		return
 	}
-	switch have := len(r.Members); {
-	case have < n:
-		j.missing(n)
-		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", have, n), "create the others: kubectl etcdmember adopt "+argument(r.Key))
-	case have > n:
-		j.find(MembersSurplus, Warning, "", fmt.Sprintf("there are %d EtcdMembers, and %d members are wanted", have, n), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
+	surplus, have := 0, map[string]bool{}
+	for i := range r.Members {
+		m := &r.Members[i]
+		if ordinal, ok := ordinalOf(r.Key.Name, m.Pod); ok && ordinal >= r.FirstOrdinal && ordinal < r.FirstOrdinal+n {
+			have[m.Pod] = true
+		} else {
+			m.surplus = true
+			surplus++
+		}
+	}
+	if missing := n - len(have); missing > 0 {
+		j.missing(n, have)
+		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(have), n), "create the others: kubectl etcdmember adopt "+argument(r.Key))
+		if missing > mostMissing {
+			j.unbounded = true
+		}
+	}
+	if surplus > 0 {
+		j.find(MembersSurplus, Warning, "", fmt.Sprintf("EtcdMembers of no member that is wanted: %d", surplus), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
 	}
 }
 
-// missing adds a row for each wanted member of which there is nothing: a gap in a table is easily overlooked.
-func (j *judge) missing(n int) {
-	r := &j.report
-	have := map[string]bool{}
-	for _, m := range r.Members {
-		have[m.Pod] = true
+// ordinalOf is the number of a pod of a StatefulSet.
+func ordinalOf(set, pod string) (int, bool) {
+	number, ok := strings.CutPrefix(pod, set+"-")
+	if !ok {
+		return 0, false
 	}
-	for i := r.FirstOrdinal; i < r.FirstOrdinal+n; i++ {
+	ordinal, err := strconv.Atoi(number)
+	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == number
+}
+
+// mostMissing bounds the rows of missing members: a mistyped number of replicas is not to fill the screen, or the memory.
+const mostMissing = 15
+
+// missing adds a row for each wanted member of which there is nothing: a gap in a table is easily overlooked.
+func (j *judge) missing(n int, have map[string]bool) {
+	r := &j.report
+	prefix := ""
+	for _, m := range r.Members {
+		if p, ok := strings.CutSuffix(m.Name, m.Pod); ok {
+			prefix = p // a cluster's members all have the same, see Etcd.spec.memberNamePrefix
+		}
+	}
+	added := 0
+	for i := r.FirstOrdinal; i < r.FirstOrdinal+n && added < mostMissing; i++ {
 		pod := fmt.Sprintf("%s-%d", r.Key.Name, i)
-		if have[pod] || len(r.Members) >= n {
+		if have[pod] {
 			continue
 		}
+		added++
 		r.Members = append(r.Members, MemberReport{
-			Member: model.Member{Name: pod, Pod: pod}, Health: MemberMissing,
+			Member: model.Member{Name: prefix + pod, Pod: pod}, Health: MemberMissing,
 			Reason: string(MembersMissing), Message: "it is wanted, and there is no EtcdMember of it",
 		})
 	}
@@ -313,7 +361,8 @@ func (j *judge) quorum() {
 			continue
 		}
 		q.Voters++
-		if m.vote == voteUp || m.State.Or("") == string(v1alpha1.StateStarted) {
+		// One that is not wanted any more may have been removed from the membership, unless it still serves.
+		if m.vote == voteUp || (started(m.Member) && !m.surplus) {
 			surely++
 		}
 		switch m.vote {
@@ -335,7 +384,7 @@ func (j *judge) quorum() {
 		// Everybody who may vote has told of itself, and a linearizable read has just been answered: that takes a quorum.
 		q.State = QuorumHeld
 		q.Voters, q.Needed = surely, least
-	case q.Healthy+q.Unknown < least:
+	case q.Healthy+q.Unknown < least && !j.unbounded:
 		q.State = QuorumIsLost
 	default:
 		q.State = QuorumIsUnknown
@@ -377,6 +426,12 @@ func (j *judge) verdict() {
 	if r.Verdict != Healthy {
 		r.Reason = worst.Code
 	}
+}
+
+// started says whether a member has been a voter: validation of its data is what a voter begins with when it restarts.
+func started(m model.Member) bool {
+	state := v1alpha1.MemberState(m.State.Or(""))
+	return state == v1alpha1.StateStarted || state == v1alpha1.StateInitializing
 }
 
 // leads puts what a verdict rests on before what merely comes with it.

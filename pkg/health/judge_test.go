@@ -201,7 +201,38 @@ func TestVerdict(t *testing.T) {
 		},
 		"how many are wanted is not known": {
 			cluster: cluster(3, func(c *model.Cluster) { c.Wanted = model.Fact[int]{} }),
-			verdict: Healthy, quorum: QuorumHeld, health: "HHH", leader: "main-0", codes: "WantedMembersUnsure",
+			verdict: Degraded, reason: WantedMembersUnsure, quorum: QuorumHeld, health: "HHH", leader: "main-0", codes: "WantedMembersUnsure",
+		},
+		"how many are wanted is not known, and one of one does not answer": {
+			cluster: cluster(1, func(c *model.Cluster) { c.Wanted = model.Fact[int]{} }, at(0, notServing("NoLeader"))),
+			verdict: Unknown, reason: QuorumUnknown, quorum: QuorumIsUnknown, health: "U", codes: "QuorumUnknown MemberNotServing WantedMembersUnsure NoLeaderKnown",
+		},
+		"as many as are wanted, but the wrong ones": {
+			cluster: cluster(3, at(0, func(m *model.Member) { m.Name, m.Pod = "main-7", "main-7" })),
+			verdict: Degraded, reason: MembersMissing, quorum: QuorumHeld, health: "MHHH", leader: "main-7", codes: "MembersMissing MembersSurplus",
+		},
+		"left over from before scaling in, and gone: they may have no vote": {
+			cluster: cluster(5, func(c *model.Cluster) { c.Wanted.Value = 3 }, at(2, notServing("NotAnswering")), at(3, notServing("NotAnswering")), at(4, notServing("NotAnswering"))),
+			verdict: Degraded, reason: MemberNotServing, quorum: QuorumHeld, health: "HHUUU", leader: "main-0",
+			codes: "MemberNotServing MemberNotServing MemberNotServing MembersSurplus",
+		},
+		"two voters that validate their data before they start": {
+			cluster: cluster(3, at(1, inState("Initializing", "DBValidationFull")), at(2, inState("Initializing", "DBValidationFull"))),
+			verdict: Unhealthy, reason: QuorumLost, quorum: QuorumIsLost, health: "HUU", leader: "main-0", codes: "QuorumLost MemberNotStarted MemberNotStarted",
+		},
+		"a mistyped number of replicas": {
+			cluster: cluster(3, func(c *model.Cluster) { c.Wanted.Value = 2147483647 }),
+			verdict: Unknown, reason: QuorumUnknown, quorum: QuorumIsUnknown, health: "HHH" + strings.Repeat("M", 15), leader: "main-0", codes: "QuorumUnknown MembersMissing",
+		},
+		"a member without a heartbeat Lease": {
+			cluster: cluster(3, at(1, func(m *model.Member) { m.Heartbeat, m.NoHeartbeat = model.Fact[time.Time]{}, true })),
+			verdict: Degraded, reason: PublisherGone, quorum: QuorumHeld, health: "H?H", leader: "main-0", codes: "PublisherGone",
+		},
+		"a heartbeat that is far in the future proves nothing": {
+			cluster: cluster(3, at(1, func(m *model.Member) {
+				m.Heartbeat = model.Known(now.Add(time.Hour), model.SourceHeartbeat, now)
+			})),
+			verdict: Degraded, reason: PublisherGone, quorum: QuorumHeld, health: "H?H", leader: "main-0", codes: "PublisherGone",
 		},
 		"hibernated": {
 			cluster: cluster(3, func(c *model.Cluster) { c.Wanted.Value = 0 }, at(0, publisherGone), at(1, publisherGone), at(2, publisherGone)),

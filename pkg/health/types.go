@@ -116,7 +116,8 @@ const (
 )
 
 // Quorum is how the voters of a cluster stand. Voters can't always be counted exactly from what members publish: Voters is
-// the largest number that the facts allow.
+// the largest number that the facts allow, but where a read that takes a quorum has just been answered, it is the
+// smallest.
 type Quorum struct {
 	State QuorumState
 	// Voters is the number of members that are, or may be, voters.
@@ -142,6 +143,8 @@ type MemberReport struct {
 	// vote is what the member counts for in its cluster's quorum. Health says more: a member may vote from a volume that
 	// is about to fail.
 	vote vote
+	// surplus: its pod is none that is wanted.
+	surplus bool
 }
 
 // vote is what a member counts for in a quorum.

@@ -90,6 +90,8 @@ type Member struct {
 
 	// Heartbeat is the last sign of life of whoever publishes for the member. Known and zero: there has never been one.
 	Heartbeat Fact[time.Time]
+	// NoHeartbeat says that there is no heartbeat Lease, which is not the same as not having been able to read it.
+	NoHeartbeat bool
 	// Published is when the status was last published.
 	Published Fact[time.Time]
 }

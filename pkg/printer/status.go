@@ -251,6 +251,8 @@ func since(t, at time.Time) string {
 	switch d := at.Sub(t); {
 	case t.IsZero() || at.IsZero():
 		return unknown
+	case d < -10*time.Second:
+		return "future"
 	case d < 0:
 		return "0s"
 	default:

@@ -32,7 +32,8 @@ func ReadFiles(names []string, stdin io.Reader) (*Set, error) {
 			return nil, fmt.Errorf("can't read files: %w", err)
 		}
 		if info.IsDir() {
-			err = s.readTree(name)
+			// The name may be a link; below it, links are not followed, so that none leads round in a circle.
+			err = s.readTree(name + string(filepath.Separator))
 		} else {
 			err = s.readFile(name)
 		}

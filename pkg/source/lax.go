@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (v *size) UnmarshalJSON(b []byte) error {
 	if err := q.UnmarshalJSON(b); err != nil {
 		return err
 	}
-	if q.Sign() < 0 {
+	if q.Sign() < 0 || q.CmpInt64(math.MaxInt64) >= 0 {
 		return fmt.Errorf("%s is not a size", q.String())
 	}
 	*v = size(q.Value())

@@ -31,34 +31,45 @@ func (s *Set) problem(subject string, err error) {
 	s.Problems = append(s.Problems, model.Problem{Subject: subject, Err: err})
 }
 
+// clockTolerance is how much older than the members' own newest word another clock in the files may be and still say when
+// they were taken. Kubelets renew their nodes' Leases every 10 s, and etcd-druid looks every 15 s.
+const clockTolerance = 30 * time.Second
+
 // Now is the time to measure ages against where a Set was read from files: the newest past-tense time in it. known is
-// false where there is none but what the members that are to be judged have written themselves: their own word can't
-// prove that they are fresh.
+// false where only the members that are to be judged supply it: their own word can't prove that they are fresh.
 func (s *Set) Now() (now time.Time, known bool) {
-	newest := func(t time.Time) {
-		if t.After(now) {
-			now = t
+	var own, others time.Time
+	newest := func(of *time.Time, t time.Time) {
+		if t.After(*of) {
+			*of = t
 		}
 	}
 	for _, m := range s.members {
 		if m.Status.Value.PublishedAt.OK {
-			newest(time.Time(m.Status.Value.PublishedAt.Value))
+			newest(&own, time.Time(m.Status.Value.PublishedAt.Value))
 		}
 	}
 	for _, l := range s.leases {
-		if l.Spec.Value.RenewTime.OK {
-			newest(time.Time(l.Spec.Value.RenewTime.Value))
+		if !l.Spec.Value.RenewTime.OK {
+			continue
+		}
+		switch l.Metadata.Namespace.Value {
+		case "kube-node-lease", "kube-system":
+			newest(&others, time.Time(l.Spec.Value.RenewTime.Value))
+		default:
+			newest(&own, time.Time(l.Spec.Value.RenewTime.Value))
 		}
 	}
-	// From here on others speak. A cluster's members can be fresh by another cluster's, but which ones are others' differs
-	// from cluster to cluster; a node's or an operator's time serves them all.
+	// A cluster's members could be fresh by another cluster's, but which ones are others' differs from cluster to cluster;
+	// a node's or an operator's time serves them all.
 	for _, cs := range s.conditionLists() {
 		for _, t := range times(cs) {
-			known = true
-			newest(t)
+			newest(&others, t)
 		}
 	}
-	return now, known
+	now = own
+	newest(&now, others)
+	return now, !others.IsZero() && own.Sub(others) <= clockTolerance
 }
 
 func (s *Set) conditionLists() []lax[[]lax[condition]] {
@@ -76,8 +87,7 @@ func (s *Set) conditionLists() []lax[[]lax[condition]] {
 func (s *Set) Clusters() []model.Cluster {
 	byKey := map[model.Key]*model.Cluster{}
 	heartbeats := s.heartbeats()
-	for i := range s.members {
-		o := &s.members[i]
+	for _, o := range s.newestMembers() {
 		if !o.Metadata.Name.OK {
 			s.problem("an EtcdMember", fmt.Errorf("it has no name"))
 			continue
@@ -95,7 +105,7 @@ func (s *Set) Clusters() []model.Cluster {
 		case ok:
 			m.Heartbeat = lease
 		case s.leasesRead:
-			m.Heartbeat = model.Known(time.Time{}, model.SourceHeartbeat, time.Time{})
+			m.NoHeartbeat = true
 		}
 		c.Members = append(c.Members, m)
 	}
@@ -120,6 +130,28 @@ func (s *Set) Clusters() []model.Cluster {
 	return clusters
 }
 
+// newestMembers are the EtcdMembers, each once: files may hold the same object from several dumps, and the newest counts.
+func (s *Set) newestMembers() []*memberObject {
+	at := map[string]int{}
+	var kept []*memberObject
+	for i := range s.members {
+		o := &s.members[i]
+		key := o.Metadata.Namespace.Value + "/" + o.Metadata.Name.Value
+		j, again := at[key]
+		switch {
+		case !again:
+			at[key] = len(kept)
+			kept = append(kept, o)
+		case time.Time(o.Status.Value.PublishedAt.Value).After(time.Time(kept[j].Status.Value.PublishedAt.Value)):
+			kept[j] = o
+			fallthrough
+		default:
+			s.problem("EtcdMember "+key, fmt.Errorf("it is there more than once; the newest is taken"))
+		}
+	}
+	return kept
+}
+
 // heartbeats are the renewals of the agents' Leases by namespace/name. A Lease that was never renewed is a known zero.
 func (s *Set) heartbeats() map[string]model.Fact[time.Time] {
 	hs := make(map[string]model.Fact[time.Time], len(s.leases))
@@ -131,7 +163,11 @@ func (s *Set) heartbeats() map[string]model.Fact[time.Time] {
 		if bad := cmp.Or(l.Spec.Bad, l.Spec.Value.RenewTime.Bad); bad != "" {
 			s.problem(fmt.Sprintf("Lease %s/%s", l.Metadata.Namespace.Value, l.Metadata.Name.Value), fmt.Errorf("spec.renewTime is %s, which is not a time", bad))
 		}
-		hs[l.Metadata.Namespace.Value+"/"+l.Metadata.Name.Value] = model.Known(t, model.SourceHeartbeat, t)
+		key := l.Metadata.Namespace.Value + "/" + l.Metadata.Name.Value
+		if t.Before(hs[key].Value) {
+			continue // an older copy of the same Lease
+		}
+		hs[key] = model.Known(t, model.SourceHeartbeat, t)
 	}
 	return hs
 }

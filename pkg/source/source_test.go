@@ -44,7 +44,7 @@ func TestEtcdID(t *testing.T) {
 func TestSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		`"20Mi"`: 20 << 20, `"6Gi"`: 6 << 30, `20971520`: 20 << 20, `"20971520"`: 20 << 20, `"1k"`: 1000, `0`: 0,
-		`"-1"`: -1, `"much"`: -1, `[]`: -1, `"99999999999999999999999999Ei"`: 1<<63 - 1,
+		`"-1"`: -1, `"much"`: -1, `[]`: -1, `"99999999999999999999999999Ei"`: -1,
 	} {
 		var l lax[size]
 		if err := json.Unmarshal([]byte(in), &l); err != nil {
@@ -142,8 +142,11 @@ func TestNowOfFiles(t *testing.T) {
 		known bool
 	}{
 		"a node tells the time, and a later heartbeat is later": {member + lease + node, "2026-12-01T12:00:09Z", true},
-		"druid tells the time":               {member + lease + etcd, "2026-12-01T12:00:30Z", true},
-		"members can't vouch for themselves": {member + lease, "2026-12-01T12:00:09Z", false},
+		"druid tells the time":                      {member + lease + etcd, "2026-12-01T12:00:30Z", true},
+		"a node's Lease tells the time":             {member + lease + strings.NewReplacer("etcdmember-main-0", "node1, namespace: kube-node-lease").Replace(lease), "2026-12-01T12:00:09Z", true},
+		"a clock that is long past tells nothing":   {member + lease + strings.ReplaceAll(node, "2026", "2020"), "2026-12-01T12:00:09Z", false},
+		"nor does one that stopped a minute before": {member + lease + strings.ReplaceAll(node, "12:00:05", "11:59:05"), "2026-12-01T12:00:09Z", false},
+		"members can't vouch for themselves":        {member + lease, "2026-12-01T12:00:09Z", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
