@@ -57,7 +57,7 @@ that someone else has made. Objects are looked for again just before the deletio
 	addDryRunFlag(cmd, &o.dryRun)
 	o.results.addNameFlag(cmd)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "how long to wait until they are gone; 0 does not wait")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until they are gone; the API server may need more than half a minute; 0 does not wait")
 	return cmd
 }
 
