@@ -27,16 +27,7 @@ var (
 )
 
 // String is the argument as kubectl would have it.
-func (a clusterArg) String() string {
-	switch a.kind {
-	case model.KindEtcd:
-		return resourceName("etcd."+v1alpha1.GroupName, a.name)
-	case model.KindStatefulSet:
-		return resourceName("statefulset.apps", a.name)
-	default:
-		return a.name
-	}
-}
+func (a clusterArg) String() string { return model.Key{Kind: a.kind, Name: a.name}.Resource() }
 
 // workloadCluster is what a cluster wants to be: the Etcd's or the StatefulSet's spec.
 type workloadCluster struct {

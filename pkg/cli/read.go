@@ -188,7 +188,7 @@ func (o *readOptions) missing() error {
 	var names []string
 	for _, a := range o.clusters {
 		if !slices.ContainsFunc(o.found, a.matches) {
-			names = append(names, printer.ClusterArgument(model.Key{Kind: a.kind, Name: a.name}))
+			names = append(names, model.Key{Kind: a.kind, Name: a.name}.Argument())
 		}
 	}
 	if len(names) == 0 {

@@ -128,7 +128,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 	if o.output.is("name") {
 		for _, r := range reports {
-			if _, err := fmt.Fprintln(w, printer.Sanitize(printer.ClusterResource(r.Key))); err != nil {
+			if _, err := fmt.Fprintln(w, printer.Sanitize(r.Key.Resource())); err != nil {
 				return err
 			}
 		}
@@ -147,9 +147,13 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 		}
 		return nil
 	}
+	return printer.WriteStatus(w, reports, o.tableOptions())
+}
+
+func (o *statusOptions) tableOptions() printer.StatusOptions {
 	options := o.printerOptions()
 	options.Wide, options.NoHeaders = o.output.is("wide"), o.NoHeaders
-	return printer.WriteStatus(w, reports, options)
+	return options
 }
 
 // document is what -o prints: one cluster that was asked for by name alone is itself, all else is a list, as kubectl has it.
@@ -240,9 +244,7 @@ func (w *watcher) page(failure string) error {
 	} else if len(w.shown) == 0 {
 		fmt.Fprintln(&text, w.nothing())
 	}
-	options := w.printerOptions()
-	options.Wide, options.NoHeaders = w.output.is("wide"), w.NoHeaders
-	if err := printer.WriteStatus(&text, w.shown, options); err != nil {
+	if err := printer.WriteStatus(&text, w.shown, w.tableOptions()); err != nil {
 		return err
 	}
 	// Home, the page with each line cleared to its end, then clear what is below: no flicker.
@@ -265,7 +267,7 @@ func (w *watcher) printChanged(reports []health.Report) error {
 	for key := range w.last {
 		if !there[key] {
 			delete(w.last, key)
-			w.warn("%s in namespace %s has no EtcdMember any more", printer.ClusterArgument(key), key.Namespace)
+			w.warn("%s in namespace %s has no EtcdMember any more", key.Argument(), key.Namespace)
 		}
 	}
 	if len(changed) == 0 && w.begun {

@@ -150,6 +150,6 @@ func findMember(reports []health.Report, name, where string) (health.Report, hea
 		return report, member, fmt.Errorf("there is no EtcdMember %s%s", name, where)
 	default:
 		return report, member, fmt.Errorf("there is an EtcdMember %s of %s in namespace %s and one of %s in namespace %s: say which with --namespace",
-			name, printer.ClusterArgument(clusters[0]), clusters[0].Namespace, printer.ClusterArgument(clusters[1]), clusters[1].Namespace)
+			name, clusters[0].Argument(), clusters[0].Namespace, clusters[1].Argument(), clusters[1].Namespace)
 	}
 }

@@ -89,7 +89,7 @@ func (j *judge) member(m model.Member) MemberReport {
 		set(MemberUnknown, string(why), message)
 		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod + j.inNamespace()
 		if m.NoHeartbeat {
-			advice = "create it: kubectl etcdmember adopt " + argument(j.report.Key)
+			advice = "create it: kubectl etcdmember adopt " + j.report.Key.Argument() + j.inNamespace()
 		}
 		if why == NeverPublished {
 			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent" + j.inNamespace()
@@ -212,13 +212,13 @@ func (j *judge) wanted() {
 	}
 	if missing := n - len(have); missing > 0 {
 		j.missing(n, have)
-		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(have), n), "create the others: kubectl etcdmember adopt "+argument(r.Key))
+		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(have), n), "create the others: kubectl etcdmember adopt "+r.Key.Argument()+j.inNamespace())
 		if missing > mostMissing {
 			j.unbounded = true
 		}
 	}
 	if surplus > 0 {
-		j.find(MembersSurplus, Warning, "", fmt.Sprintf("EtcdMembers of no member that is wanted: %d", surplus), "remove those that are gone for good: kubectl etcdmember adopt --prune "+argument(r.Key))
+		j.find(MembersSurplus, Warning, "", fmt.Sprintf("EtcdMembers of no member that is wanted: %d", surplus), "remove those that are gone for good: kubectl etcdmember adopt --prune "+r.Key.Argument()+j.inNamespace())
 	}
 }
 
@@ -504,18 +504,6 @@ func stateText(m model.Member) string {
 		return state + "/" + sub
 	}
 	return state
-}
-
-// argument is how a cluster is written on the command line.
-func argument(k model.Key) string {
-	kind := ""
-	switch k.Kind {
-	case model.KindEtcd:
-		kind = "etcd/"
-	case model.KindStatefulSet:
-		kind = "sts/"
-	}
-	return kind + k.Name + " -n " + k.Namespace
 }
 
 // age is a duration as people read it, in whole seconds.

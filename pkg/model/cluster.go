@@ -29,6 +29,30 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name), cmp.Compare(k.Kind, o.Kind))
 }
 
+// Argument is how a cluster is named on the command line: etcd/NAME or sts/NAME.
+func (k Key) Argument() string {
+	switch k.Kind {
+	case KindEtcd:
+		return "etcd/" + k.Name
+	case KindStatefulSet:
+		return "sts/" + k.Name
+	default:
+		return k.Name
+	}
+}
+
+// Resource is how kubectl names the object that runs a cluster.
+func (k Key) Resource() string {
+	switch k.Kind {
+	case KindEtcd:
+		return "etcd.druid.gardener.cloud/" + k.Name
+	case KindStatefulSet:
+		return "statefulset.apps/" + k.Name
+	default:
+		return k.Name
+	}
+}
+
 // Cluster is what is known of one etcd cluster.
 type Cluster struct {
 	Key Key

@@ -14,7 +14,7 @@ func WriteMember(w io.Writer, r health.Report, m health.MemberReport, o StatusOp
 	d := description{}
 	d.line("Name", m.Name)
 	d.line("Namespace", r.Key.Namespace)
-	d.line("Cluster", ClusterArgument(r.Key))
+	d.line("Cluster", r.Key.Argument())
 	d.line("Pod", m.Pod)
 	word := string(m.Health)
 	if o.Color {

@@ -50,7 +50,7 @@ func WriteStatus(w io.Writer, reports []health.Report, o StatusOptions) error {
 
 // Glance is a cluster in one line: how to name it on the command line, the verdict, and why.
 func Glance(r health.Report, o StatusOptions) string {
-	name := ClusterArgument(r.Key)
+	name := r.Key.Argument()
 	if o.Namespaces {
 		name += " -n " + r.Key.Namespace
 	}
@@ -59,30 +59,6 @@ func Glance(r health.Report, o StatusOptions) string {
 		verdict = paint(verdict)
 	}
 	return strings.TrimRight(fmt.Sprintf("%s: %s. %s", Sanitize(name), verdict, Sanitize(r.Message)), " ")
-}
-
-// ClusterArgument is how a cluster is named on the command line.
-func ClusterArgument(k model.Key) string {
-	switch k.Kind {
-	case model.KindEtcd:
-		return "etcd/" + k.Name
-	case model.KindStatefulSet:
-		return "sts/" + k.Name
-	default:
-		return k.Name
-	}
-}
-
-// ClusterResource is how kubectl names the object that runs a cluster.
-func ClusterResource(k model.Key) string {
-	switch k.Kind {
-	case model.KindEtcd:
-		return "etcd.druid.gardener.cloud/" + k.Name
-	case model.KindStatefulSet:
-		return "statefulset.apps/" + k.Name
-	default:
-		return k.Name
-	}
 }
 
 const unknown = "<unknown>"

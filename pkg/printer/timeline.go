@@ -73,7 +73,7 @@ func WriteTimeline(w io.Writer, entries []TimelineEntry, now time.Time, o Status
 			// Elections follow each other within a second.
 			when = e.Time.Format("2006-01-02T15:04:05.000Z")
 		}
-		row := []string{when, since(at(e.Time), now), ClusterArgument(e.cluster), e.Metadata.Name, e.State, e.SubState, e.Reason, e.Message}
+		row := []string{when, since(at(e.Time), now), e.cluster.Argument(), e.Metadata.Name, e.State, e.SubState, e.Reason, e.Message}
 		if o.Namespaces {
 			row = append([]string{e.Metadata.Namespace}, row...)
 		}
