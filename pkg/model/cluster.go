@@ -62,6 +62,22 @@ type Cluster struct {
 	FirstOrdinal int
 	// Members are all members that anything is known of, sorted by name with numbers in their natural order.
 	Members []Member
+	// Etcd is druid's Etcd.
+	Etcd Fact[Etcd]
+	// Set is the StatefulSet that runs the pods. NoSet says that there is none, which is not the same as not having been
+	// able to read it.
+	Set   Fact[StatefulSet]
+	NoSet bool
+	// Access is how clients reach the members.
+	Access Access
+	// PeerTLSWanted says whether the members are to use TLS among themselves.
+	PeerTLSWanted Fact[bool]
+	// Backups is what is known of the backups. Not known where none are wanted.
+	Backups Fact[Backups]
+	// LooseClaims are claims of the cluster's that no member uses.
+	LooseClaims []Claim
+	// Tasks are druid's operations on the cluster that are not finished.
+	Tasks []Task
 	// Problems are what could not be read.
 	Problems []Problem
 }
@@ -82,7 +98,9 @@ type Member struct {
 	Pod string
 	// Labels are its EtcdMember's labels.
 	Labels map[string]string
-	// Created is when its EtcdMember was created. Zero: there is none.
+	// HasEtcdMember says that there is an EtcdMember of it.
+	HasEtcdMember bool
+	// Created is when its EtcdMember was created, or where there is none its pod. Zero: not known.
 	Created time.Time
 
 	// ID and ClusterID are lower-case hexadecimal without padding.
@@ -118,10 +136,35 @@ type Member struct {
 	NoHeartbeat bool
 	// Published is when the status was last published.
 	Published Fact[time.Time]
+
+	// Lease is when druid's backup sidecar last renewed the member's Lease. Known and zero: never, or it can't be told.
+	Lease Fact[time.Time]
+	// NoLease says that there is no such Lease although druid runs the member.
+	NoLease bool
+	// LeaseRole is the role in the Lease: Leader or Member. A learner, and a member that knows no leader, are Member, too.
+	LeaseRole Fact[string]
+	// EtcdStatus is the member's entry in Etcd.status.members. NotInEtcdStatus says that the list was read and has none.
+	EtcdStatus      Fact[EtcdStatusMember]
+	NotInEtcdStatus bool
+	// PeerTLSConfigured says whether the member's mounted configuration has TLS for peers, which the running etcd may not
+	// have read yet.
+	PeerTLSConfigured Fact[bool]
+	// PodState is the pod. NoPod says that there is none.
+	PodState Fact[Pod]
+	NoPod    bool
+	// Claim is the claim of the member's data, as the API server has it. NoClaim says that there is none.
+	Claim   Fact[Claim]
+	NoClaim bool
+	// Live is what the member itself has answered.
+	Live Fact[Live]
+	// LastFull and LastDelta are the last snapshots, as the member tells of them.
+	LastFull, LastDelta Fact[time.Time]
 }
 
 // Condition is a condition of an object.
 type Condition struct {
+	// Type names it. May be empty where the field that holds the condition is of one type.
+	Type string
 	// Status is True, False or Unknown.
 	Status string
 	// Reason is a word in CamelCase.

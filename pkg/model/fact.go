@@ -16,6 +16,18 @@ const (
 	SourceHeartbeat Source = "Heartbeat"
 	// SourceWorkload is the object that runs the pods: a StatefulSet, or druid's Etcd.
 	SourceWorkload Source = "Workload"
+	// SourceMemberLease is the Lease that druid's backup sidecar renews for its member.
+	SourceMemberLease Source = "MemberLease"
+	// SourceSnapshotLease are the Leases in which druid's backup sidecar tells of its last snapshots.
+	SourceSnapshotLease Source = "SnapshotLease"
+	// SourceEtcdStatus is Etcd.status, which druid writes from Leases and pods, up to a minute late.
+	SourceEtcdStatus Source = "EtcdStatus"
+	// SourcePod is the pod, as its kubelet has last reported it.
+	SourcePod Source = "Pod"
+	// SourceClaim is the PersistentVolumeClaim of the member's data, and the volume that it is bound to.
+	SourceClaim Source = "Claim"
+	// SourceLive is the member itself, which has just been asked.
+	SourceLive Source = "Live"
 )
 
 // Fact is a value that somebody has observed. The zero Fact is not known.
