@@ -27,6 +27,8 @@ type readOptions struct {
 	ChunkSize     int64
 
 	clusters []clusterArg
+	// allPods asks for the pods, claims and volumes also of members that publish.
+	allPods bool
 	// found are the clusters that were read, before --selector.
 	found     []model.Key
 	flags     *pflag.FlagSet
@@ -114,7 +116,7 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 	}
 	var reports []health.Report
 	o.found = nil
-	for _, c := range set.Clusters() {
+	for _, c := range set.Clusters(o.statefulSets()...) {
 		if (o.namespace != "" && c.Key.Namespace != o.namespace) ||
 			(len(o.clusters) > 0 && !slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(c.Key) })) {
 			continue
@@ -136,6 +138,18 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 	return reports, nil
 }
 
+// statefulSets are the clusters that are asked for by a name which may be a StatefulSet's: nothing else says that one runs
+// etcd where there are no EtcdMembers.
+func (o *readOptions) statefulSets() []model.Key {
+	var keys []model.Key
+	for _, a := range o.clusters {
+		if a.kind != model.KindEtcd {
+			keys = append(keys, model.Key{Namespace: o.namespace, Kind: model.KindStatefulSet, Name: a.name})
+		}
+	}
+	return keys
+}
+
 func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, error) {
 	if len(o.Files) > 0 {
 		set, err := source.ReadFiles(o.Files, interruptible(ctx, o.In))
@@ -150,7 +164,9 @@ func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, err
 		}
 		return set, j, nil
 	}
-	set, err := o.server.Read(ctx, o.namespace)
+	set, err := o.server.Read(ctx, source.ReadOptions{
+		Namespace: o.namespace, StatefulSets: o.statefulSets(), Pods: o.allPods, Volumes: o.allPods, Now: o.Now(),
+	})
 	if err != nil {
 		return nil, health.Options{}, fmt.Errorf("%w%s", err, hint(err))
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
 )
 
 // lax is a field that may hold anything: what is not a T is kept as text and told of, and is otherwise absent.
@@ -33,29 +35,28 @@ func (l *lax[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// etcdID is an ID of etcd's: lower-case hexadecimal without padding. A JSON number, and a string that is too long for a
-// 64-bit number in hexadecimal, is decimal; every other string is hexadecimal, as etcdctl prints it and as the CRD wants it.
+// etcdID is an ID of etcd's: lower-case hexadecimal without padding. A JSON number is decimal, as etcd's own JSON has it;
+// a string is what etcd.ParseID reads.
 type etcdID string
 
 func (id *etcdID) UnmarshalJSON(b []byte) error {
-	s, base := string(b), 10
-	if len(b) > 0 && b[0] == '"' {
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
+	if len(b) == 0 || b[0] != '"' {
+		n, err := strconv.ParseUint(string(b), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s is not an etcd ID", b)
 		}
-		base = 16
+		*id = etcdID(etcd.FormatID(n))
+		return nil
 	}
-	s = strings.ToLower(strings.TrimSpace(s))
-	if hex, ok := strings.CutPrefix(s, "0x"); ok {
-		s, base = hex, 16
-	} else if len(s) > 16 {
-		base = 10
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
 	}
-	n, err := strconv.ParseUint(s, base, 64)
+	n, err := etcd.ParseID(s)
 	if err != nil {
-		return fmt.Errorf("%q is not an etcd ID", s)
+		return err
 	}
-	*id = etcdID(strconv.FormatUint(n, 16))
+	*id = etcdID(n.String())
 	return nil
 }
 

@@ -16,6 +16,8 @@ func member(o *memberObject) (model.Member, []model.Problem) {
 		Pod:     o.Spec.Value.PodName.Value,
 		Labels:  o.Metadata.Labels.Value,
 		Created: time.Time(o.Metadata.CreationTimestamp.Value),
+
+		HasEtcdMember: true,
 	}
 	if m.Pod == "" {
 		m.Pod = m.Name
@@ -49,6 +51,9 @@ func member(o *memberObject) (model.Member, []model.Problem) {
 	m.Volume = r.volume(st)
 	r.conditions(&m, st)
 	r.transitions(&m, st)
+	bad(&r, "status.snapshots", st.Snapshots)
+	m.LastFull = r.snapshot("status.snapshots.lastFull", st.Snapshots.Value.LastFull)
+	m.LastDelta = r.snapshot("status.snapshots.lastDelta", st.Snapshots.Value.LastDelta)
 	bad(&r, "status.volumeMismatches", st.VolumeMismatches)
 	for _, v := range st.VolumeMismatches.Value {
 		if v.OK && v.Value.VolumeID.OK && !v.Value.FixedAt.OK {
@@ -134,11 +139,8 @@ func (r *reader) conditions(m *model.Member, st memberStatus) {
 		if bad(r, "a condition", l) {
 			continue
 		}
-		c := l.Value
-		f := model.Known(model.Condition{
-			Status: c.Status, Reason: c.Reason.Value, Message: c.Message.Value, Since: time.Time(c.LastTransitionTime.Value),
-		}, r.source, r.at)
-		switch c.Type {
+		f := model.Known(l.Value.model(), r.source, r.at)
+		switch l.Value.Type {
 		case v1alpha1.ConditionReady:
 			m.Ready = f
 		case v1alpha1.ConditionDataVolumeReadOnly:
@@ -161,4 +163,9 @@ func (r *reader) transitions(m *model.Member, st memberStatus) {
 			Time: time.Time(t.TransitionTime.Value),
 		})
 	}
+}
+
+func (r *reader) snapshot(field string, l lax[snapshotObject]) model.Fact[time.Time] {
+	bad(r, field, l)
+	return fact(r, field+".timestamp", l.Value.Timestamp, func(t instant) time.Time { return time.Time(t) })
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 )
 
 // Group, version and kind of what is read here.
@@ -18,8 +20,12 @@ const (
 type objectMeta struct {
 	Name              lax[string]            `json:"name"`
 	Namespace         lax[string]            `json:"namespace"`
+	UID               lax[string]            `json:"uid"`
 	Labels            lax[map[string]string] `json:"labels"`
+	Annotations       lax[map[string]string] `json:"annotations"`
+	Generation        lax[number]            `json:"generation"`
 	CreationTimestamp lax[instant]           `json:"creationTimestamp"`
+	DeletionTimestamp lax[instant]           `json:"deletionTimestamp"`
 	OwnerReferences   lax[[]ownerReference]  `json:"ownerReferences"`
 }
 
@@ -27,6 +33,21 @@ type ownerReference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller"`
+}
+
+// key is how objects of one kind are told apart.
+func (m objectMeta) key() string { return m.Namespace.Value + "/" + m.Name.Value }
+
+// controller is the owner that manages the object. The zero value: it has none.
+func (m objectMeta) controller() ownerReference {
+	for _, o := range m.OwnerReferences.Value {
+		if o.Controller {
+			return o
+		}
+	}
+	return ownerReference{}
 }
 
 // typeMeta is an object's type.
@@ -94,6 +115,10 @@ type memberStatus struct {
 		Message        lax[string]  `json:"message"`
 		TransitionTime lax[instant] `json:"transitionTime"`
 	}]] `json:"transitions"`
+	Snapshots lax[struct {
+		LastFull  lax[snapshotObject] `json:"lastFull"`
+		LastDelta lax[snapshotObject] `json:"lastDelta"`
+	}] `json:"snapshots"`
 	PublishedAt lax[instant] `json:"publishedAt"`
 	PublishedBy lax[struct {
 		Type lax[string] `json:"type"`
@@ -110,26 +135,17 @@ type condition struct {
 	LastHeartbeatTime  lax[instant] `json:"lastHeartbeatTime"`
 }
 
-type leaseObject struct {
-	Metadata objectMeta `json:"metadata"`
-	Spec     lax[struct {
-		HolderIdentity lax[string]  `json:"holderIdentity"`
-		RenewTime      lax[instant] `json:"renewTime"`
-	}] `json:"spec"`
+// snapshotObject is a snapshot in an EtcdMember's status.
+type snapshotObject struct {
+	Timestamp lax[instant] `json:"timestamp"`
 }
 
-// workloadObject is a StatefulSet or an Etcd: both keep the wanted number of members in spec.replicas.
-type workloadObject struct {
-	Metadata objectMeta `json:"metadata"`
-	Spec     lax[struct {
-		Replicas lax[number] `json:"replicas"`
-		Ordinals lax[struct {
-			Start lax[number] `json:"start"`
-		}] `json:"ordinals"`
-	}] `json:"spec"`
-	Status lax[struct {
-		Conditions lax[[]lax[condition]] `json:"conditions"`
-	}] `json:"status"`
+// model makes a condition one of the model's.
+func (c condition) model() model.Condition {
+	return model.Condition{
+		Type: c.Type, Status: c.Status, Reason: c.Reason.Value, Message: c.Message.Value,
+		Since: time.Time(c.LastTransitionTime.Value),
+	}
 }
 
 // nodeObject is read for the times in it alone: a node's heartbeat says when a dump was taken.
@@ -180,15 +196,23 @@ func (s *Set) addJSON(raw []byte, from string) error {
 }
 
 func (s *Set) addObject(t typeMeta, raw []byte, from string) {
-	switch {
-	case t.Kind == "EtcdMember" && t.group() == groupDruid:
+	switch group := t.group(); {
+	case t.Kind == "EtcdMember" && group == groupDruid:
 		add(s, &s.members, raw, from)
-	case t.Kind == "Lease" && t.group() == groupCoordination:
+	case t.Kind == "Lease" && group == groupCoordination:
 		add(s, &s.leases, raw, from)
-	case t.Kind == "StatefulSet" && t.group() == groupApps:
+	case t.Kind == "StatefulSet" && group == groupApps:
 		add(s, &s.statefulSets, raw, from)
-	case t.Kind == "Etcd" && t.group() == groupDruid:
+	case t.Kind == "Etcd" && group == groupDruid:
 		add(s, &s.etcds, raw, from)
+	case t.Kind == "EtcdOpsTask" && group == groupDruid:
+		add(s, &s.tasks, raw, from)
+	case t.Kind == "Pod" && t.APIVersion == "v1":
+		add(s, &s.pods, raw, from)
+	case t.Kind == "PersistentVolumeClaim" && t.APIVersion == "v1":
+		add(s, &s.claims, raw, from)
+	case t.Kind == "PersistentVolume" && t.APIVersion == "v1":
+		add(s, &s.volumes, raw, from)
 	case t.Kind == "Node" && t.APIVersion == "v1":
 		add(s, &s.nodes, raw, from)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 )
 
 // Server reads from a Kubernetes API server.
@@ -40,50 +43,101 @@ func NewServer(cfg *rest.Config) (*Server, error) {
 	return &Server{client: client, ChunkSize: 500}, nil
 }
 
-// MissingCRDError says that the server does not know the EtcdMember resource.
+// MissingCRDError says that the server knows neither the EtcdMember resource nor druid's Etcd.
 type MissingCRDError struct{ Err error }
 
 func (e *MissingCRDError) Error() string {
-	return fmt.Sprintf("the server has no resource %s.%s: install it with 'kubectl etcdmember crd install', then 'kubectl etcdmember adopt CLUSTER'",
+	return fmt.Sprintf("the server has no resource %s.%s and no etcds of etcd-druid: name a StatefulSet of etcd (sts/NAME, with --live), or install the resource with 'kubectl etcdmember crd install', then 'kubectl etcdmember adopt CLUSTER'",
 		v1alpha1.EtcdMemberResource.Resource, v1alpha1.GroupName)
 }
 
 func (e *MissingCRDError) Unwrap() error { return e.Err }
 
-// Read reads the EtcdMembers of a namespace, or of all for "", with their heartbeats and workloads. It fails only where the
-// EtcdMembers themselves can't be read; the rest becomes problems of the Set.
-func (c *Server) Read(ctx context.Context, namespace string) (*Set, error) {
-	s := &Set{}
-	members := c.list(ctx, "apis/druid.gardener.cloud/v1alpha1", namespace, "etcdmembers", "")
-	if err := collect(s, members, &s.members); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, &MissingCRDError{Err: err}
+// ReadOptions say how much is read.
+type ReadOptions struct {
+	// Namespace is read; "" is all of them.
+	Namespace string
+	// StatefulSets are named by somebody, to be read as etcd clusters although no EtcdMember and no Etcd says that they are.
+	StatefulSets []model.Key
+	// Pods asks for pods and claims of all clusters. Without it they are read only of clusters whose members don't all
+	// publish, which is where they tell something that is not known better.
+	Pods bool
+	// Volumes asks for the PersistentVolumes of the claims that are read.
+	Volumes bool
+	// Now is the time to judge by which members publish.
+	Now time.Time
+}
+
+// Read reads EtcdMembers, druid's Etcds, and what belongs to them. It fails only where neither of the two can be read; what
+// else can't be becomes a problem of the Set.
+func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
+	s := &Set{at: o.Now, podsRead: map[model.Key]bool{}, claimsRead: map[model.Key]bool{}}
+	where := in(o.Namespace)
+	members := c.list(ctx, apiDruid, o.Namespace, "etcdmembers", "")
+	etcds := c.list(ctx, apiDruid, o.Namespace, "etcds", "")
+	membersErr := collect(s, members, &s.members)
+	etcdsErr := collect(s, etcds, &s.etcds)
+	if membersErr != nil && (etcdsErr != nil || len(s.etcds) == 0) && len(o.StatefulSets) == 0 {
+		switch {
+		case apierrors.IsNotFound(membersErr) && (etcdsErr == nil || apierrors.IsNotFound(etcdsErr)):
+			if etcdsErr == nil {
+				return s, nil // druid runs here, and nothing else; it has no clusters
+			}
+			return nil, &MissingCRDError{Err: membersErr}
+		case apierrors.IsNotFound(membersErr):
+			return nil, fmt.Errorf("can't list Etcds%s: %w", where, etcdsErr)
+		default:
+			return nil, fmt.Errorf("can't list EtcdMembers%s: %w", where, membersErr)
 		}
-		return nil, fmt.Errorf("can't list EtcdMembers%s: %w", in(namespace), err)
 	}
-	if len(s.members) == 0 {
+	// Where there is no druid there are no Etcds, and where our resource is not installed no EtcdMembers: both are usual.
+	if membersErr != nil && !apierrors.IsNotFound(membersErr) {
+		s.problem("EtcdMembers"+where, fmt.Errorf("can't be listed, so what members publish is not known: %w", membersErr))
+	}
+	workloads := true
+	if etcdsErr != nil && !apierrors.IsNotFound(etcdsErr) {
+		workloads = false
+		s.problem("Etcds"+where, fmt.Errorf("can't be listed, so what druid knows, and how many members are wanted, is not known: %w", etcdsErr))
+	}
+	if len(s.members) == 0 && len(s.etcds) == 0 && len(o.StatefulSets) == 0 {
 		return s, nil
 	}
 	// The rest is asked for together, and only now: where there are no members, nothing else is worth a request.
-	leases := c.list(ctx, "apis/coordination.k8s.io/v1", namespace, "leases", v1alpha1.LabelComponent+"="+v1alpha1.ComponentHeartbeat)
-	sets := c.list(ctx, "apis/apps/v1", namespace, "statefulsets", "")
-	etcds := c.list(ctx, "apis/druid.gardener.cloud/v1alpha1", namespace, "etcds", "")
-	s.leasesRead, s.workloadsRead = true, true
+	components := []string{v1alpha1.ComponentHeartbeat}
+	if len(s.etcds) > 0 {
+		components = append(components, componentMemberLease, componentSnapshotLease)
+	}
+	leases := c.list(ctx, apiCoordination, o.Namespace, "leases", fmt.Sprintf("%s in (%s)", v1alpha1.LabelComponent, strings.Join(components, ",")))
+	sets := c.list(ctx, apiApps, o.Namespace, "statefulsets", "")
+	var tasks *listing
+	if len(s.etcds) > 0 {
+		tasks = c.list(ctx, apiDruid, o.Namespace, "etcdopstasks", "")
+	}
+	s.leasesRead, s.workloadsRead = true, workloads
 	if err := collect(s, leases, &s.leases); err != nil {
 		s.leasesRead = false
-		s.problem("Leases"+in(namespace), fmt.Errorf("can't be listed, so whether members are fresh is not known: %w", err))
+		s.problem("Leases"+where, fmt.Errorf("can't be listed, so whether members are fresh is not known: %w", err))
 	}
 	if err := collect(s, sets, &s.statefulSets); err != nil {
 		s.workloadsRead = false
-		s.problem("StatefulSets"+in(namespace), fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
+		s.problem("StatefulSets"+where, fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
 	}
-	// Where there is no druid there are no Etcds.
-	if err := collect(s, etcds, &s.etcds); err != nil && !apierrors.IsNotFound(err) {
-		s.workloadsRead = false
-		s.problem("Etcds"+in(namespace), fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
+	if tasks != nil {
+		// druid knew no EtcdOpsTasks for most of its life.
+		if err := collect(s, tasks, &s.tasks); err != nil && !apierrors.IsNotFound(err) {
+			s.problem("EtcdOpsTasks"+where, fmt.Errorf("can't be listed, so what druid is doing is not known: %w", err))
+		}
 	}
+	c.readPods(ctx, s, o)
 	return s, nil
 }
+
+const (
+	apiCore         = "api/v1"
+	apiDruid        = "apis/druid.gardener.cloud/v1alpha1"
+	apiCoordination = "apis/coordination.k8s.io/v1"
+	apiApps         = "apis/apps/v1"
+)
 
 func in(namespace string) string {
 	if namespace == "" {

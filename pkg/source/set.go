@@ -3,9 +3,7 @@ package source
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,14 +15,22 @@ import (
 type Set struct {
 	members      []memberObject
 	leases       []leaseObject
-	statefulSets []workloadObject
-	etcds        []workloadObject
+	statefulSets []statefulSetObject
+	etcds        []etcdObject
+	tasks        []taskObject
+	pods         []podObject
+	claims       []claimObject
+	volumes      []volumeObject
 	nodes        []nodeObject
 
 	// Problems are what could not be read, of the whole set.
 	Problems []model.Problem
-	// workloadsRead and leasesRead say whether absence from the set means absence. Files may hold anything or nothing.
+	// workloadsRead and leasesRead say whether absence from the set means absence, and podsRead of which clusters' pods and
+	// claims it does. Files may hold anything or nothing.
 	workloadsRead, leasesRead bool
+	podsRead, claimsRead      map[model.Key]bool
+	// at is when it was read from a server. Zero: it was read from files.
+	at time.Time
 }
 
 func (s *Set) problem(subject string, err error) {
@@ -77,57 +83,13 @@ func (s *Set) conditionLists() []lax[[]lax[condition]] {
 	for _, n := range s.nodes {
 		all = append(all, n.Status.Value.Conditions)
 	}
-	for _, w := range slices.Concat(s.etcds, s.statefulSets) {
-		all = append(all, w.Status.Value.Conditions)
+	for i := range s.etcds {
+		all = append(all, s.etcds[i].Status.Value.Conditions)
+	}
+	for i := range s.statefulSets {
+		all = append(all, s.statefulSets[i].Status.Value.Conditions)
 	}
 	return all
-}
-
-// Clusters are the clusters that the set's EtcdMembers belong to, sorted, with all that the set says about each.
-func (s *Set) Clusters() []model.Cluster {
-	byKey := map[model.Key]*model.Cluster{}
-	heartbeats := s.heartbeats()
-	for _, o := range s.newestMembers() {
-		if !o.Metadata.Name.OK {
-			s.problem("an EtcdMember", fmt.Errorf("it has no name"))
-			continue
-		}
-		key := clusterKey(o)
-		c := byKey[key]
-		if c == nil {
-			c = &model.Cluster{Key: key}
-			byKey[key] = c
-		}
-		m, problems := member(o)
-		c.Problems = append(c.Problems, problems...)
-		lease, ok := heartbeats[key.Namespace+"/"+v1alpha1.HeartbeatLeaseName(m.Name)]
-		switch {
-		case ok:
-			m.Heartbeat = lease
-		case s.leasesRead:
-			m.NoHeartbeat = true
-		}
-		c.Members = append(c.Members, m)
-	}
-	wanted := s.wanted()
-	for key, c := range byKey {
-		if w, ok := wanted[key]; ok {
-			c.Wanted = model.Known(w.replicas, model.SourceWorkload, time.Time{})
-			c.FirstOrdinal = w.start
-		} else if s.workloadsRead && key.Kind != "" {
-			c.Problems = append(c.Problems, model.Problem{
-				Subject: fmt.Sprintf("%s %s/%s", key.Kind, key.Namespace, key.Name),
-				Err:     fmt.Errorf("there is no such object, so how many members are wanted is not known"),
-			})
-		}
-		model.SortMembers(c.Members)
-	}
-	keys := slices.SortedFunc(maps.Keys(byKey), model.Key.Compare)
-	clusters := make([]model.Cluster, 0, len(keys))
-	for _, k := range keys {
-		clusters = append(clusters, *byKey[k])
-	}
-	return clusters
 }
 
 // newestMembers are the EtcdMembers, each once: files may hold the same object from several dumps, and the newest counts.
@@ -136,7 +98,7 @@ func (s *Set) newestMembers() []*memberObject {
 	var kept []*memberObject
 	for i := range s.members {
 		o := &s.members[i]
-		key := o.Metadata.Namespace.Value + "/" + o.Metadata.Name.Value
+		key := o.Metadata.key()
 		j, again := at[key]
 		switch {
 		case !again:
@@ -159,40 +121,17 @@ func (s *Set) heartbeats() map[string]model.Fact[time.Time] {
 		if !strings.HasPrefix(l.Metadata.Name.Value, v1alpha1.HeartbeatLeasePrefix) {
 			continue
 		}
-		t := time.Time(l.Spec.Value.RenewTime.Value)
-		if bad := cmp.Or(l.Spec.Bad, l.Spec.Value.RenewTime.Bad); bad != "" {
-			s.problem(fmt.Sprintf("Lease %s/%s", l.Metadata.Namespace.Value, l.Metadata.Name.Value), fmt.Errorf("spec.renewTime is %s, which is not a time", bad))
+		t, err := l.renewed()
+		if err != nil {
+			s.problem(l.subject(), err)
 		}
-		key := l.Metadata.Namespace.Value + "/" + l.Metadata.Name.Value
+		key := l.Metadata.key()
 		if t.Before(hs[key].Value) {
 			continue // an older copy of the same Lease
 		}
 		hs[key] = model.Known(t, model.SourceHeartbeat, t)
 	}
 	return hs
-}
-
-// workload is how many members are asked for, and the number of the first.
-type workload struct{ replicas, start int }
-
-// wanted is what each workload asks for.
-func (s *Set) wanted() map[model.Key]workload {
-	w := make(map[model.Key]workload, len(s.statefulSets)+len(s.etcds))
-	put := func(kind model.Kind, os []workloadObject) {
-		for _, o := range os {
-			key := model.Key{Namespace: o.Metadata.Namespace.Value, Kind: kind, Name: o.Metadata.Name.Value}
-			start := int(o.Spec.Value.Ordinals.Value.Start.Value)
-			switch r := o.Spec.Value.Replicas; {
-			case r.OK:
-				w[key] = workload{int(r.Value), start}
-			case r.Bad == "" && o.Spec.OK && kind == model.KindStatefulSet:
-				w[key] = workload{1, start} // the API's default; an Etcd must say it
-			}
-		}
-	}
-	put(model.KindStatefulSet, s.statefulSets)
-	put(model.KindEtcd, s.etcds)
-	return w
 }
 
 var ordinal = regexp.MustCompile(`-\d+$`)

@@ -1,0 +1,223 @@
+package source
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
+)
+
+type podObject struct {
+	Metadata objectMeta   `json:"metadata"`
+	Spec     lax[podSpec] `json:"spec"`
+	Status   lax[struct {
+		Phase             lax[string]                `json:"phase"`
+		Reason            lax[string]                `json:"reason"`
+		Message           lax[string]                `json:"message"`
+		Conditions        lax[[]lax[condition]]      `json:"conditions"`
+		ContainerStatuses lax[[]lax[containerState]] `json:"containerStatuses"`
+	}] `json:"status"`
+}
+
+type podSpec struct {
+	NodeName   lax[string]           `json:"nodeName"`
+	Containers lax[[]lax[container]] `json:"containers"`
+	Volumes    lax[[]lax[struct {
+		Name  lax[string] `json:"name"`
+		Claim lax[struct {
+			Name lax[string] `json:"claimName"`
+		}] `json:"persistentVolumeClaim"`
+	}]] `json:"volumes"`
+}
+
+type container struct {
+	Name    lax[string]   `json:"name"`
+	Command lax[[]string] `json:"command"`
+	Args    lax[[]string] `json:"args"`
+	Env     lax[[]lax[struct {
+		Name  lax[string] `json:"name"`
+		Value lax[string] `json:"value"`
+	}]] `json:"env"`
+	Ports lax[[]lax[struct {
+		Name          lax[string] `json:"name"`
+		ContainerPort lax[number] `json:"containerPort"`
+	}]] `json:"ports"`
+	VolumeMounts lax[[]lax[struct {
+		Name lax[string] `json:"name"`
+	}]] `json:"volumeMounts"`
+}
+
+// settings is everything that configures the container's process, as one text to search in.
+func (c container) settings() string {
+	parts := slices.Concat(c.Command.Value, c.Args.Value)
+	for _, e := range c.Env.Value {
+		parts = append(parts, e.Value.Name.Value+"="+e.Value.Value.Value)
+	}
+	return strings.Join(parts, "\n")
+}
+
+// runsEtcd says whether the container's command line starts etcd.
+func (c container) runsEtcd() bool {
+	for _, word := range strings.Fields(strings.Join(slices.Concat(c.Command.Value, c.Args.Value), " ")) {
+		if path.Base(strings.Trim(word, `"'`)) == "etcd" {
+			return true
+		}
+	}
+	return false
+}
+
+// etcdContainer finds the container that runs etcd: the one of that name, the only one that starts it, or the only one.
+func etcdContainer(cs []lax[container]) (container, bool) {
+	var found []container
+	for _, c := range cs {
+		if c.Value.Name.Value == "etcd" {
+			return c.Value, true
+		}
+		if c.Value.runsEtcd() {
+			found = append(found, c.Value)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], true
+	case len(cs) == 1:
+		return cs[0].Value, true
+	}
+	return container{}, false
+}
+
+type containerState struct {
+	Name         lax[string]                      `json:"name"`
+	Ready        lax[bool]                        `json:"ready"`
+	RestartCount lax[number]                      `json:"restartCount"`
+	State        lax[map[string]lax[stateDetail]] `json:"state"`
+}
+
+type stateDetail struct {
+	Reason     lax[string]  `json:"reason"`
+	Message    lax[string]  `json:"message"`
+	StartedAt  lax[instant] `json:"startedAt"`
+	FinishedAt lax[instant] `json:"finishedAt"`
+}
+
+func (o *podObject) pod() model.Pod {
+	st := o.Status.Value
+	p := model.Pod{
+		UID: o.Metadata.UID.Value, Phase: st.Phase.Value, Reason: st.Reason.Value, Message: st.Message.Value,
+		Node: o.Spec.Value.NodeName.Value, Created: time.Time(o.Metadata.CreationTimestamp.Value),
+		Deleting:     time.Time(o.Metadata.DeletionTimestamp.Value),
+		RevisionHash: o.Metadata.Labels.Value["controller-revision-hash"],
+		OwnerUID:     o.Metadata.controller().UID,
+	}
+	for _, c := range st.Conditions.Value {
+		switch c.Value.Type {
+		case "Ready":
+			p.Ready = c.Value.Status
+		case "ContainersReady":
+			p.ContainersReady = c.Value.Status
+		case "PodScheduled":
+			if c.Value.Status == "False" && p.Reason == "" {
+				p.Reason, p.Message = c.Value.Reason.Value, c.Value.Message.Value
+			}
+		}
+	}
+	etcd, ok := etcdContainer(o.Spec.Value.Containers.Value)
+	if !ok {
+		return p
+	}
+	p.Etcd.Name = etcd.Name.Value
+	for _, c := range st.ContainerStatuses.Value {
+		if c.Value.Name.Value == p.Etcd.Name {
+			p.Etcd = c.Value.container()
+		}
+	}
+	return p
+}
+
+func (c containerState) container() model.Container {
+	m := model.Container{Name: c.Name.Value, Ready: c.Ready.Value, Restarts: int(c.RestartCount.Value)}
+	for state, detail := range c.State.Value {
+		since := detail.Value.StartedAt
+		switch state {
+		case "running":
+			m.State = "Running"
+		case "waiting":
+			m.State = "Waiting"
+		case "terminated":
+			m.State, since = "Terminated", detail.Value.FinishedAt
+		default:
+			continue
+		}
+		m.Reason, m.Message, m.Since = detail.Value.Reason.Value, detail.Value.Message.Value, time.Time(since.Value)
+	}
+	return m
+}
+
+// claimNames are the claims that the pod's etcd uses, or those of the whole pod where it can't be told.
+func (o *podObject) claimNames() []string {
+	mounted := map[string]bool{}
+	etcd, _ := etcdContainer(o.Spec.Value.Containers.Value)
+	for _, m := range etcd.VolumeMounts.Value {
+		mounted[m.Value.Name.Value] = true
+	}
+	var all, used []string
+	for _, v := range o.Spec.Value.Volumes.Value {
+		claim := v.Value.Claim.Value.Name.Value
+		if claim == "" {
+			continue
+		}
+		all = append(all, claim)
+		if mounted[v.Value.Name.Value] {
+			used = append(used, claim)
+		}
+	}
+	if len(used) > 0 {
+		return used
+	}
+	return all
+}
+
+type claimObject struct {
+	Metadata objectMeta `json:"metadata"`
+	Spec     lax[struct {
+		StorageClassName lax[string] `json:"storageClassName"`
+		VolumeName       lax[string] `json:"volumeName"`
+		Resources        lax[struct {
+			Requests lax[struct {
+				Storage lax[size] `json:"storage"`
+			}] `json:"requests"`
+		}] `json:"resources"`
+	}] `json:"spec"`
+	Status lax[struct {
+		Phase    lax[string] `json:"phase"`
+		Capacity lax[struct {
+			Storage lax[size] `json:"storage"`
+		}] `json:"capacity"`
+	}] `json:"status"`
+}
+
+func (o *claimObject) claim() model.Claim {
+	spec, st := o.Spec.Value, o.Status.Value
+	return model.Claim{
+		Name: o.Metadata.Name.Value, UID: o.Metadata.UID.Value, Phase: st.Phase.Value, Volume: spec.VolumeName.Value,
+		StorageClass: spec.StorageClassName.Value,
+		Requested:    int64(spec.Resources.Value.Requests.Value.Storage.Value), Capacity: int64(st.Capacity.Value.Storage.Value),
+		Created: time.Time(o.Metadata.CreationTimestamp.Value), Deleting: time.Time(o.Metadata.DeletionTimestamp.Value),
+	}
+}
+
+// volumeObject is a PersistentVolume.
+type volumeObject struct {
+	Metadata objectMeta `json:"metadata"`
+	Spec     lax[struct {
+		ReclaimPolicy lax[string] `json:"persistentVolumeReclaimPolicy"`
+		Capacity      lax[struct {
+			Storage lax[size] `json:"storage"`
+		}] `json:"capacity"`
+		CSI lax[struct {
+			VolumeHandle lax[string] `json:"volumeHandle"`
+		}] `json:"csi"`
+	}] `json:"spec"`
+}

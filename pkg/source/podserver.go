@@ -1,0 +1,151 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
+)
+
+// parallelReads is how many clusters' pods are read at once.
+const parallelReads = 8
+
+// fresh is how old a heartbeat may be for its member's pod not to be looked at (DESIGN §3).
+const fresh = 60 * time.Second
+
+// readPods reads the pods and claims of clusters: of all, or of those that do not publish all that there is to know.
+func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
+	need := s.needPods(o)
+	var mu sync.Mutex
+	failed := map[string]error{}
+	var g errgroup.Group
+	g.SetLimit(parallelReads)
+	for key, selector := range need {
+		g.Go(func() error {
+			pods := c.list(ctx, apiCore, key.Namespace, "pods", selector)
+			claims := c.list(ctx, apiCore, key.Namespace, "persistentvolumeclaims", selector)
+			var podObjects []podObject
+			var claimObjects []claimObject
+			part := &Set{}
+			podsErr := collect(part, pods, &podObjects)
+			claimsErr := collect(part, claims, &claimObjects)
+			mu.Lock()
+			defer mu.Unlock()
+			s.Problems = append(s.Problems, part.Problems...)
+			s.pods, s.claims = append(s.pods, podObjects...), append(s.claims, claimObjects...)
+			s.podsRead[key], s.claimsRead[key] = podsErr == nil, claimsErr == nil
+			if podsErr != nil {
+				failed["Pods"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what members do that publish nothing is not known: %w", podsErr)
+			}
+			if claimsErr != nil {
+				failed["PersistentVolumeClaims"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what volumes members have is not known: %w", claimsErr)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // failures are problems
+	for subject, err := range failed {
+		s.problem(subject, err)
+	}
+	if o.Volumes {
+		c.readVolumes(ctx, s)
+	}
+}
+
+// readVolumes reads the volumes of the claims one by one: they belong to no namespace, and who may see a few of them may
+// not list all. Those that can't be read leave nothing but their reclaim policy and handle unknown.
+func (c *Server) readVolumes(ctx context.Context, s *Set) {
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(parallelReads)
+	for i := range s.claims {
+		name := s.claims[i].Spec.Value.VolumeName.Value
+		if name == "" {
+			continue
+		}
+		g.Go(func() error {
+			raw, err := c.client.Get().AbsPath("/" + apiCore).Resource("persistentvolumes").Name(name).Do(ctx).Raw()
+			var v volumeObject
+			if err != nil || json.Unmarshal(raw, &v) != nil {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			s.volumes = append(s.volumes, v)
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+// needPods says of which clusters the pods are to be read, with the selector that finds them and their claims.
+func (s *Set) needPods(o ReadOptions) map[model.Key]string {
+	b := &builder{Set: s, clusters: map[model.Key]*cluster{}, readAt: o.Now}
+	b.index()
+	published := map[model.Key]int{}
+	need := map[model.Key]bool{}
+	heartbeats := b.quietHeartbeats()
+	for i := range s.members {
+		m := &s.members[i]
+		key := b.resolve(clusterKey(m))
+		beat := heartbeats[key.Namespace+"/"+v1alpha1.HeartbeatLeaseName(m.Metadata.Name.Value)]
+		if m.Status.Value.PublishedAt.OK && o.Now.Sub(beat) <= fresh {
+			published[key]++
+		} else {
+			need[key] = true
+		}
+		need[key] = need[key] || o.Pods
+	}
+	for i := range s.etcds {
+		e := &s.etcds[i]
+		key := model.Key{Namespace: e.Metadata.Namespace.Value, Kind: model.KindEtcd, Name: e.Metadata.Name.Value}
+		need[key] = need[key] || o.Pods || published[key] < max(1, int(e.Spec.Value.Replicas.Value))
+	}
+	for _, key := range b.expand(o.StatefulSets) {
+		if set := b.sets[key.Namespace+"/"+key.Name]; set != nil && set.Metadata.controller().Kind != string(model.KindEtcd) {
+			need[key] = need[key] || published[key] == 0
+		}
+	}
+	selectors := map[model.Key]string{}
+	for key, needed := range need {
+		set := b.sets[key.Namespace+"/"+key.Name]
+		if set != nil {
+			replicas, _ := set.replicas()
+			needed = needed || int(set.Status.Value.ReadyReplicas.Value) < replicas
+		}
+		if selector := b.podSelector(key, set); needed && selector != "" {
+			selectors[key] = selector
+		}
+	}
+	return selectors
+}
+
+// quietHeartbeats are the agents' heartbeats by namespace and name, without telling of problems again.
+func (b *builder) quietHeartbeats() map[string]time.Time {
+	beats := make(map[string]time.Time, len(b.leases))
+	for i := range b.leases {
+		beats[b.leases[i].Metadata.key()] = time.Time(b.leases[i].Spec.Value.RenewTime.Value)
+	}
+	return beats
+}
+
+// podSelector finds a cluster's pods, and its claims, which get the same labels from the StatefulSet's controller.
+func (b *builder) podSelector(key model.Key, set *statefulSetObject) string {
+	if set != nil && len(set.Spec.Value.Selector.Value.MatchLabels.Value) > 0 {
+		return labels.SelectorFromSet(set.Spec.Value.Selector.Value.MatchLabels.Value).String()
+	}
+	if key.Kind != model.KindEtcd {
+		return ""
+	}
+	if e := b.druids[key.Namespace+"/"+key.Name]; e != nil && e.Status.Value.Selector.Value != "" {
+		return e.Status.Value.Selector.Value
+	}
+	return labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: managedByDruid, v1alpha1.LabelPartOf: key.Name}).String()
+}
