@@ -438,6 +438,60 @@ func TestServerName(t *testing.T) {
 	}
 }
 
+// TestAnyName: any name is accepted, and nothing else: neither another CA, nor a certificate that is no server's, nor an old one.
+func TestAnyName(t *testing.T) {
+	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
+	cert, key := ca.issue(t)
+	dir := t.TempDir()
+	caFile, otherFile := write(t, filepath.Join(dir, "ca"), ca.pem), write(t, filepath.Join(dir, "other"), other.pem)
+	certFile, keyFile := write(t, filepath.Join(dir, "cert"), cert), write(t, filepath.Join(dir, "key"), key)
+	good := start(t, &server{}, ca.server(t, "main-0.main.ns.svc"))
+	expired, clients := ca.server(t, "main-0.main.ns.svc"), ca.server(t, "main-0.main.ns.svc")
+	expired.Certificates = []tls.Certificate{ca.pair(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })}
+	clients.Certificates = []tls.Certificate{ca.pair(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })}
+	for name, tc := range map[string]struct {
+		address string
+		tls     TLSSource
+		want    string
+	}{
+		"a name":               {good, TLSPEM{CA: ca.pem, Cert: cert, Key: key, AnyName: true}, ""},
+		"a name, by files":     {good, TLSFiles{CA: caFile, Cert: certFile, Key: keyFile, AnyName: true}, ""},
+		"not unless asked for": {good, TLSPEM{CA: ca.pem, Cert: cert, Key: key}, "doesn't contain any IP SANs"},
+		"another CA":           {good, TLSFiles{CA: otherFile, Cert: certFile, Key: keyFile, AnyName: true}, "unknown authority"},
+		"expired":              {start(t, &server{}, expired), TLSPEM{CA: ca.pem, Cert: cert, Key: key, AnyName: true}, "expired"},
+		"a client's":           {start(t, &server{}, clients), TLSPEM{CA: ca.pem, Cert: cert, Key: key, AnyName: true}, "incompatible key usage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := client(t, Config{Endpoint: "https://" + tc.address, TLS: tc.tls}).Status(t.Context())
+			if (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v: want %q", err, tc.want)
+			}
+		})
+	}
+	if _, err := New(Config{Endpoint: "https://" + good, TLS: TLSPEM{AnyName: true}}); err == nil {
+		t.Error("any name of any public CA is accepted")
+	}
+}
+
+// pair is a server's certificate with a change.
+func (a *authority) pair(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"main-0.main.ns.svc"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	change(template)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
 func TestTLSFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	junk := write(t, filepath.Join(dir, "junk"), []byte("junk"))
