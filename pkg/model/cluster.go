@@ -68,6 +68,8 @@ type Cluster struct {
 	// able to read it.
 	Set   Fact[StatefulSet]
 	NoSet bool
+	// PodsRead says that a member of which there is no pod has none.
+	PodsRead bool
 	// Access is how clients reach the members.
 	Access Access
 	// PeerTLSWanted says whether the members are to use TLS among themselves.

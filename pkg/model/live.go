@@ -8,6 +8,9 @@ type Live struct {
 	Err string
 	// NotAsked says that Err is ours, for example a missing permission: the member's silence proves nothing.
 	NotAsked bool
+	// Reached says that the connection got as far as the member's own network, where it was taken or refused: silence after
+	// that is the member's. Where it did not, the member may serve others well.
+	Reached bool
 	// Refused says that it has answered, but does not permit to be asked.
 	Refused bool
 	// Serves says that it has answered a linearizable read, which takes a quorum. ServeErr is why not. A learner does not

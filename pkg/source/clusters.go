@@ -412,12 +412,13 @@ func (b *builder) podsAndClaims(c *cluster) {
 			c.member(name)
 		}
 	}
+	c.PodsRead = b.podsRead[c.Key]
 	templates := c.claimTemplates()
 	// Where pods of wanted members are missing, there is still a row of each: by its Lease, or added when it is judged.
 	for _, m := range c.members {
 		p := pods[m.Pod]
 		if p == nil {
-			m.NoPod = b.podsRead[c.Key]
+			m.NoPod = c.PodsRead
 		} else {
 			b.pod(c, m, p)
 		}
