@@ -286,9 +286,9 @@ var _ net.Conn = (*forwardedConn)(nil)
 func (t *tunnel) connect(port int, failures, data httpstream.Stream) *forwardedConn {
 	near, far := net.Pipe()
 	c := &forwardedConn{Conn: near, tunnel: t, told: make(chan struct{})}
-	_ = failures.Close() // nothing is ever said into it
 	go func() {
 		defer close(c.told)
+		_ = failures.Close() // nothing is ever said into it
 		message, _ := io.ReadAll(io.LimitReader(failures, maxForwardError))
 		if len(message) > 0 {
 			c.failure = &ForwardError{Subject: t.subject, Port: port, Message: strings.TrimSpace(string(message))}
