@@ -23,6 +23,7 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 			if err := o.complete(nil); err != nil {
 				return err
 			}
+			o.live.members = args
 			reports, err := o.read(cmd.Context())
 			if err != nil {
 				return err
@@ -44,5 +45,6 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.live.addFlags(cmd.Flags())
 	return cmd
 }

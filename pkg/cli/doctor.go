@@ -44,6 +44,7 @@ Exit codes: 0 Healthy or Hibernated, 1 Degraded or Unhealthy, 2 Unknown, nothing
 		},
 	}
 	o.readOptions.addFlags(cmd.Flags())
+	o.live.addFlags(cmd.Flags())
 	o.output.add(cmd)
 	return cmd
 }

@@ -26,6 +26,7 @@ type readOptions struct {
 	At            string
 	ChunkSize     int64
 
+	live     liveOptions
 	clusters []clusterArg
 	// allPods asks for the pods, claims and volumes also of members that publish.
 	allPods bool
@@ -78,6 +79,9 @@ func (o *readOptions) complete(args []string) error {
 	if o.ChunkSize < 0 {
 		return fmt.Errorf("--chunk-size must not be negative, and is %d", o.ChunkSize)
 	}
+	if err := o.completeLive(); err != nil {
+		return err
+	}
 	if o.At != "" {
 		if len(o.Files) == 0 {
 			return fmt.Errorf("--now is for -f alone: a cluster is judged by the clock")
@@ -116,11 +120,11 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 	}
 	var reports []health.Report
 	o.found = nil
-	for _, c := range set.Clusters(o.statefulSets()...) {
-		if (o.namespace != "" && c.Key.Namespace != o.namespace) ||
-			(len(o.clusters) > 0 && !slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(c.Key) })) {
-			continue
-		}
+	clusters := slices.DeleteFunc(set.Clusters(o.statefulSets()...), func(c model.Cluster) bool { return !o.wants(c.Key) })
+	if err := o.askLive(ctx, clusters, &judgement); err != nil {
+		return nil, err
+	}
+	for _, c := range clusters {
 		o.found = append(o.found, c.Key)
 		r := health.Judge(c, judgement)
 		// Members that are not selected count for the verdict all the same: half a cluster can't be judged.
@@ -136,6 +140,12 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 		o.warn("%s: %v", p.Subject, p.Err)
 	}
 	return reports, nil
+}
+
+// wants says whether a cluster is asked for.
+func (o *readOptions) wants(k model.Key) bool {
+	return (o.namespace == "" || k.Namespace == o.namespace) &&
+		(len(o.clusters) == 0 || slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(k) }))
 }
 
 // statefulSets are the clusters that are asked for by a name which may be a StatefulSet's: nothing else says that one runs

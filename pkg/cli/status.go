@@ -84,6 +84,7 @@ Unhealthy, 2 Unknown or nothing found.`,
 	fs.BoolVar(&o.ExitCode, "exit-code", false, "let the exit code tell the worst verdict")
 	fs.BoolVar(&o.NoHeaders, "no-headers", false, "print rows alone")
 	o.readOptions.addFlags(fs)
+	o.live.addFlags(fs)
 	o.output.add(cmd)
 	return cmd
 }
@@ -198,7 +199,7 @@ type watcher struct {
 // look reads once and prints what there is to print.
 func (w *watcher) look(ctx context.Context) error {
 	// A server that has stopped answering must not leave on the screen what was true a minute ago.
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout+w.live.longest())
 	reports, err := w.read(bounded)
 	cancel()
 	if ctx.Err() != nil {
