@@ -134,5 +134,5 @@ func (o *readOptions) askLive(ctx context.Context, clusters []model.Cluster, j *
 
 // shows says whether a member is shown.
 func (o *readOptions) shows(m model.Member) bool {
-	return o.selector.Matches(labels.Set(m.Labels)) && (o.live.members == nil || slices.Contains(o.live.members, m.Name) || slices.Contains(o.live.members, m.Pod))
+	return o.selector.Matches(labels.Set(m.Labels)) && (o.live.members == nil || slices.Contains(o.live.members, m.Name))
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -220,6 +221,7 @@ func (m *asked) ask(ctx context.Context, credentials *credentials) {
 	})
 	wg.Wait()
 
+	m.live.Reached = statusErr == nil || m.route.Reached()
 	if statusErr == nil {
 		m.tell()
 	} else {
@@ -344,11 +346,15 @@ func (l *Live) hashes(ctx context.Context, all []*asked) {
 		return
 	}
 	// A compaction has come between, or is on its way through the members.
-	each(members, func(m *asked) {
-		if s, err := m.client.Status(ctx); err == nil {
-			m.status = s
-		}
-	})
+	var wg sync.WaitGroup
+	for _, m := range members {
+		wg.Go(func() {
+			if s, err := m.client.Status(ctx); err == nil {
+				m.status = s
+			}
+		})
+	}
+	wg.Wait()
 	newer := commonRevision(members)
 	if newer == revision {
 		newer = 0 // before 3.6 a revision that is the compacted one is not hashed by its number
@@ -360,34 +366,29 @@ func commonRevision(members []*asked) int64 {
 	return slices.MinFunc(members, func(a, b *asked) int { return cmp.Compare(a.status.Revision, b.status.Revision) }).status.Revision
 }
 
-func each(members []*asked, do func(*asked)) {
-	var wg sync.WaitGroup
-	for _, m := range members {
-		wg.Go(func() { do(m) })
-	}
-	wg.Wait()
-}
-
 // hashAt asks for hashes at a revision, and says whether asking again would help nothing.
 func hashAt(ctx context.Context, members []*asked, revision int64) (settled bool) {
-	var mu sync.Mutex
-	settled = true
-	compacted := int64(-1)
-	each(members, func(m *asked) {
-		h, err := m.client.HashKV(ctx, revision)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			m.live.Hash, m.live.HashErr = nil, err.Error()
-			settled = settled && !etcd.IsCompacted(err) && !etcd.IsFutureRevision(err)
-			return
+	errs := make([]error, len(members))
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() {
+			m.live.Hash, m.live.HashErr = nil, ""
+			h, err := m.client.HashKV(ctx, revision)
+			if err != nil {
+				errs[i], m.live.HashErr = err, err.Error()
+				return
+			}
+			m.live.Hash = &model.Hash{Hash: h.Hash, Revision: cmp.Or(h.HashRevision, h.Header.Revision), CompactRevision: h.CompactRevision}
+		})
+	}
+	wg.Wait()
+	compacted := map[int64]bool{}
+	for _, m := range members {
+		if m.live.Hash != nil {
+			compacted[m.live.Hash.CompactRevision] = true
 		}
-		m.live.HashErr = ""
-		m.live.Hash = &model.Hash{Hash: h.Hash, Revision: cmp.Or(h.HashRevision, h.Header.Revision), CompactRevision: h.CompactRevision}
-		settled = settled && (compacted == -1 || compacted == h.CompactRevision)
-		compacted = h.CompactRevision
-	})
-	return settled
+	}
+	return len(compacted) <= 1 && !slices.ContainsFunc(errs, etcd.IsCompacted) && !slices.ContainsFunc(errs, etcd.IsFutureRevision)
 }
 
 // credentials are what clients of a cluster show and accept.
@@ -493,6 +494,8 @@ type route interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
 	// Failure is why the way has not led to the member, as far as is known. ours says that this proves nothing about it.
 	Failure() (ours bool, failure error)
+	// Reached says that it has led to the member's own network.
+	Reached() bool
 	// Close gives the way up. It does not wait.
 	Close()
 }
@@ -537,12 +540,19 @@ func (r *forwardRoute) Failure() (bool, error) {
 	return true, fmt.Errorf("the port-forward to %s was not opened in time", r.tunnel.subject)
 }
 
+// Reached: a stream is acknowledged by whoever connects inside of the pod's network, whether or not that succeeds.
+func (r *forwardRoute) Reached() bool {
+	ours, failure := r.Failure()
+	return failure == nil || !ours
+}
+
 func (r *forwardRoute) Close() { r.tunnel.Close() }
 
 // directRoute leads from pod to pod.
 type directRoute struct {
-	mu  sync.Mutex
-	err error
+	mu      sync.Mutex
+	reached bool
+	err     error
 }
 
 func (r *directRoute) Dial(ctx context.Context, address string) (net.Conn, error) {
@@ -550,6 +560,7 @@ func (r *directRoute) Dial(ctx context.Context, address string) (net.Conn, error
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
+	r.reached = r.reached || err == nil || errors.Is(err, syscall.ECONNREFUSED)
 	return conn, err
 }
 
@@ -561,6 +572,12 @@ func (r *directRoute) Failure() (bool, error) {
 		return true, fmt.Errorf("%w: --in-cluster works inside of the cluster alone, and where the Service publishes pods that are not ready", r.err)
 	}
 	return false, nil // a refused connection is etcd's answer, and tells of itself
+}
+
+func (r *directRoute) Reached() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reached
 }
 
 func (r *directRoute) Close() {}
