@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,14 +20,31 @@ func Judge(c model.Cluster, o Options) Report {
 		j.report.Members = append(j.report.Members, j.member(m))
 	}
 	j.wanted()
+	exact := j.membership()
+	j.lag()
 	j.identity()
 	j.leader()
 	j.volumes()
 	j.versions()
+	j.liveAlarms()
+	j.revisions()
+	j.hashes()
+	j.tls()
+	j.claims()
+	j.set()
+	j.druid()
+	j.backups()
 	for _, p := range c.Problems {
 		j.find(Unreadable, Notice, "", fmt.Sprintf("%s: %v", p.Subject, p.Err), "")
 	}
-	j.quorum()
+	if !exact {
+		j.quorum()
+	}
+	if j.splitFound {
+		// Members of different clusters don't add up to a quorum of one.
+		j.report.Quorum.State = QuorumIsUnknown
+	}
+	j.disagreements()
 	j.verdict()
 	return j.report
 }
@@ -46,6 +64,9 @@ func (j *judge) inNamespace() string { return " -n " + j.report.Key.Namespace }
 func (j *judge) find(code Code, s Severity, subject, message, advice string) {
 	j.report.Findings = append(j.report.Findings, Finding{Code: code, Severity: s, Subject: subject, Message: message, Advice: advice})
 }
+
+// brief makes the last finding short where there is little room.
+func (j *judge) brief(text string) { j.report.Findings[len(j.report.Findings)-1].brief = text }
 
 // freshness says whether a member's publication can be taken for the present.
 func (j *judge) freshness(m model.Member) (fresh bool, reason Code, message string) {
@@ -73,7 +94,10 @@ func (j *judge) freshness(m model.Member) (fresh bool, reason Code, message stri
 	return true, "", ""
 }
 
-// member judges one member.
+// setter says how a member is.
+type setter func(h MemberHealth, reason, message string)
+
+// member judges one member: by what it has just answered, else by what it publishes, else by its pod and its Lease.
 func (j *judge) member(m model.Member) MemberReport {
 	r := MemberReport{Member: m}
 	switch v1alpha1.MemberSubState(m.SubState.Or("")) {
@@ -81,27 +105,86 @@ func (j *judge) member(m model.Member) MemberReport {
 		r.Role = m.SubState.Value
 	}
 	set := func(h MemberHealth, reason, message string) { r.Health, r.Reason, r.Message = h, reason, message }
-
-	fresh, why, message := j.freshness(m)
-	if fresh {
-		r.vote = j.freshMember(m, set)
-	} else {
-		set(MemberUnknown, string(why), message)
-		advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod + j.inNamespace()
-		if m.NoHeartbeat {
-			advice = "create it: kubectl etcdmember adopt " + j.report.Key.Argument() + j.inNamespace()
+	published := func() vote { return j.publishedMember(m, &r, set) }
+	switch {
+	case m.Live.Known():
+		r.Basis = model.SourceLive
+		r.vote = j.liveMember(m, set, published)
+		if m.Live.Value.NotAsked {
+			r.Role = ""
 		}
-		if why == NeverPublished {
-			advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent" + j.inNamespace()
-		}
-		j.find(why, Warning, m.Name, message, advice)
+	default:
+		r.vote = published()
 	}
 	j.data(m, set)
+	for _, c := range m.Live.Value.Complaints {
+		if !strings.Contains(c, "no leader") { // which is told where it serves nothing
+			j.find(EtcdComplains, Notice, m.Name, "etcd says: "+c, "")
+		}
+	}
 	return r
 }
 
+// publishedMember judges a member by what it publishes, or where nobody publishes for it, by its pod and its Lease.
+func (j *judge) publishedMember(m model.Member, r *MemberReport, set setter) vote {
+	isFresh, why, message := j.freshness(m)
+	seen := m.PodState.Known() || m.NoPod || m.Lease.Known() || m.NoLease || m.EtcdStatus.Known()
+	switch {
+	case isFresh && j.gone(m):
+		// The publication is from before its pod went.
+		r.Basis = model.SourcePod
+		return j.seenMember(m, set)
+	case isFresh:
+		r.Basis = m.Published.Source
+		return j.freshMember(m, set)
+	case seen && r.wantedNone(j):
+		set(MemberStopped, string(Hibernated), "no members are wanted, and it has no pod")
+		return voteUnknown
+	case seen:
+		r.Basis = model.SourcePod
+		r.Role = j.leaseRole(m)
+		v := j.seenMember(m, set)
+		if m.HasEtcdMember {
+			j.notPublished(m, why, message, v)
+		}
+		return v
+	}
+	set(MemberUnknown, string(why), message)
+	r.Basis = m.Published.Source
+	j.notPublished(m, why, message, voteUnknown)
+	return voteUnknown
+}
+
+// wantedNone says that no members are wanted, and that the member has stopped.
+func (r *MemberReport) wantedNone(j *judge) bool {
+	n, known := j.report.Wanted.Get()
+	return known && n == 0 && !r.PodState.Known()
+}
+
+// gone says that the member's pod can't be what its publication tells of any more.
+func (j *judge) gone(m model.Member) bool {
+	p := m.PodState.Value
+	return m.NoPod || p.Phase == "Succeeded" || p.Phase == "Failed" || p.Phase == "Pending"
+}
+
+// notPublished tells of a member for which nobody publishes. Where it is well by other signs, that is worth a notice.
+func (j *judge) notPublished(m model.Member, why Code, message string, v vote) {
+	advice := "see whether its pod and the agent in it run: kubectl get pod " + m.Pod + j.inNamespace()
+	if m.NoHeartbeat {
+		advice = "create it: kubectl etcdmember adopt " + j.report.Key.Argument() + j.inNamespace()
+	}
+	if why == NeverPublished {
+		advice = "see whether its pod has an agent, and what the agent says: kubectl logs " + m.Pod + " -c agent" + j.inNamespace()
+	}
+	severity := Warning
+	if v == voteUp {
+		severity = Notice
+	}
+	j.find(why, severity, m.Name, message, advice)
+}
+
 // freshMember judges a member by its own word.
-func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, string)) vote {
+func (j *judge) freshMember(m model.Member, set setter) vote {
 	ready, known := m.Ready.Get()
 	reason := cmp.Or(ready.Reason, "NotReady")
 	said := cmp.Or(ready.Message, "condition Ready is "+cmp.Or(ready.Status, "missing"))
@@ -142,13 +225,13 @@ func (j *judge) freshMember(m model.Member, set func(MemberHealth, string, strin
 	default:
 		set(MemberUnhealthy, reason, said)
 		j.find(MemberNotServing, Warning, m.Name, brief+": "+said, "see what etcd says: kubectl logs "+m.Pod+" -c etcd"+j.inNamespace())
-		j.report.Findings[len(j.report.Findings)-1].brief = brief
+		j.brief(brief)
 		return voteDown
 	}
 }
 
 // data judges a member's data and volume. What was once seen to be bad does not become good because its publisher has gone.
-func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
+func (j *judge) data(m model.Member, set setter) {
 	if c := m.VolumeReadOnly.Value; c.Status == "True" {
 		set(MemberUnhealthy, string(DataVolumeReadOnly), cmp.Or(c.Message, "its data volume is read-only"))
 		j.find(DataVolumeReadOnly, Warning, m.Name, "the file system of its data volume is read-only", "look at the node's kernel log; a member with a bad volume can be rolled while the others hold quorum")
@@ -164,7 +247,13 @@ func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
 			j.corruptFound = true
 			j.find(DataCorrupt, Critical, m.Name, "it raises alarm CORRUPT: members disagree about data; the alarm may name the wrong one", "compare hashes of all members before any is replaced")
 		case "NOSPACE":
-			j.find(AlarmRaised, Warning, m.Name, "it raises alarm NOSPACE: the whole cluster refuses writes until the alarm is disarmed", "compact, defragment one member at a time, then disarm the alarm")
+			message := "it raises alarm NOSPACE: the whole cluster refuses writes until the alarm is disarmed"
+			advice := "compact, defragment one member at a time, then disarm the alarm"
+			if used, ok := m.DBSizeInUse.Get(); ok && m.DBSizeQuota.Known() && float64(m.DBSize.Value) < QuotaWarning*float64(m.DBSizeQuota.Value) {
+				message += fmt.Sprintf("; there is space again: %d%% of the quota are in use", percent(used, m.DBSizeQuota.Value))
+				advice = "disarm the alarm: etcdctl alarm disarm"
+			}
+			j.find(AlarmRaised, Warning, m.Name, message, advice)
 		default:
 			j.find(AlarmRaised, Warning, m.Name, "it raises alarm "+alarm, "")
 		}
@@ -180,6 +269,9 @@ func (j *judge) data(m model.Member, set func(MemberHealth, string, string)) {
 		message := fmt.Sprintf("its database fills %d%% of its quota; at 100%% etcd refuses writes", percent(size, quota))
 		if used, ok := m.DBSizeInUse.Get(); ok {
 			message += fmt.Sprintf(", and %d%% of the database is in use", percent(used, size))
+			if v := m.Volume.Value; v.AvailableKnown && v.Available < used {
+				message += "; its volume has too little space left to defragment"
+			}
 		}
 		j.find(DatabaseNearQuota, Warning, m.Name, message, "compact and defragment, or raise --quota-backend-bytes")
 	}
@@ -200,25 +292,39 @@ func (j *judge) wanted() {
 	if n == 0 {
 		return
 	}
-	surplus, have := 0, map[string]bool{}
+	surplus, have, adopted := 0, map[string]bool{}, map[string]bool{}
 	for i := range r.Members {
 		m := &r.Members[i]
 		if ordinal, ok := ordinalOf(r.Key.Name, m.Pod); ok && ordinal >= r.FirstOrdinal && ordinal < r.FirstOrdinal+n {
 			have[m.Pod] = true
+			if m.HasEtcdMember {
+				adopted[m.Pod] = true
+			}
 		} else {
 			m.surplus = true
 			surplus++
 		}
 	}
+	adopt := "create the others: kubectl etcdmember adopt " + r.Key.Argument() + j.inNamespace()
 	if missing := n - len(have); missing > 0 {
 		j.missing(n, have)
-		j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(have), n), "create the others: kubectl etcdmember adopt "+r.Key.Argument()+j.inNamespace())
+		if len(adopted) > 0 || len(have) == 0 && !r.PodsRead {
+			j.find(MembersMissing, Warning, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(adopted), n), adopt)
+		} else {
+			j.find(MembersMissing, Warning, "", fmt.Sprintf("of %d of %d wanted members there is neither a pod nor a Lease", missing, n), "see why: kubectl describe statefulset "+r.Key.Name+j.inNamespace())
+		}
 		if missing > mostMissing {
 			j.unbounded = true
 		}
+	} else if len(adopted) > 0 && len(adopted) < n {
+		j.find(EtcdMembersMissing, Notice, "", fmt.Sprintf("there are EtcdMembers of %d of %d wanted members", len(adopted), n), adopt)
 	}
 	if surplus > 0 {
-		j.find(MembersSurplus, Warning, "", fmt.Sprintf("EtcdMembers of no member that is wanted: %d", surplus), "remove those that are gone for good: kubectl etcdmember adopt --prune "+r.Key.Argument()+j.inNamespace())
+		if len(adopted) > 0 {
+			j.find(MembersSurplus, Warning, "", fmt.Sprintf("EtcdMembers of no member that is wanted: %d", surplus), "remove those that are gone for good: kubectl etcdmember adopt --prune "+r.Key.Argument()+j.inNamespace())
+		} else {
+			j.find(MembersSurplus, Warning, "", fmt.Sprintf("members that are not wanted: %d", surplus), "see what is left of them, and whether they are still in the membership: add --live")
+		}
 	}
 }
 
@@ -251,10 +357,14 @@ func (j *judge) missing(n int, have map[string]bool) {
 			continue
 		}
 		added++
-		r.Members = append(r.Members, MemberReport{
+		m := MemberReport{
 			Member: model.Member{Name: prefix + pod, Pod: pod}, Health: MemberMissing,
-			Reason: string(MembersMissing), Message: "it is wanted, and there is no EtcdMember of it",
-		})
+			Reason: string(MembersMissing), Message: "it is wanted, and there is nothing of it",
+		}
+		if r.PodsRead {
+			m.vote = voteDown
+		}
+		r.Members = append(r.Members, m)
 	}
 	slices.SortStableFunc(r.Members, func(a, b MemberReport) int { return model.CompareNatural(a.Name, b.Name) })
 }
@@ -291,15 +401,19 @@ func (j *judge) identity() {
 	}
 }
 
-// leader finds who leads. A former leader that is cut off says that it leads until it knows better: the higher term is right.
+// leader finds who leads. A former leader that is cut off says that it leads until it knows better: the higher term is
+// right, and of two Leases the one that was renewed later.
 func (j *judge) leader() {
-	var leaders []MemberReport
-	for _, m := range j.report.Members {
-		if m.Role == string(v1alpha1.SubStateLeader) && m.vote == voteUp {
+	var leaders []*MemberReport
+	for i := range j.report.Members {
+		if m := &j.report.Members[i]; m.Role == roleLeader && m.vote == voteUp {
 			leaders = append(leaders, m)
 		}
 	}
-	slices.SortStableFunc(leaders, func(a, b MemberReport) int { return cmp.Compare(b.RaftTerm.Or(0), a.RaftTerm.Or(0)) })
+	compare := func(a, b *MemberReport) int {
+		return cmp.Or(cmp.Compare(b.RaftTerm.Or(0), a.RaftTerm.Or(0)), b.Lease.Value.Compare(a.Lease.Value))
+	}
+	slices.SortStableFunc(leaders, compare)
 	switch len(leaders) {
 	case 0:
 		if n, known := j.report.Wanted.Get(); len(j.report.Members) > 0 && (!known || n > 0) {
@@ -308,9 +422,51 @@ func (j *judge) leader() {
 	case 1:
 		j.report.Leader = leaders[0].Name
 	default:
-		j.find(SeveralLeaders, Notice, "", fmt.Sprintf("%s and %s both say that they lead, in terms %d and %d", leaders[0].Name, leaders[1].Name, leaders[0].RaftTerm.Or(0), leaders[1].RaftTerm.Or(0)), "")
-		if leaders[0].RaftTerm.Or(0) > leaders[1].RaftTerm.Or(0) {
+		if terms := leaders[0].RaftTerm.Known() && leaders[1].RaftTerm.Known(); terms {
+			j.find(SeveralLeaders, Notice, "", fmt.Sprintf("%s and %s both say that they lead, in terms %d and %d", leaders[0].Name, leaders[1].Name, leaders[0].RaftTerm.Value, leaders[1].RaftTerm.Value), "")
+		} else {
+			j.find(SeveralLeaders, Notice, "", fmt.Sprintf("the Leases of %s and %s both say that they lead, renewed %s and %s ago", leaders[0].Name, leaders[1].Name, age(j.Now, leaders[0].Lease.Value), age(j.Now, leaders[1].Lease.Value)), "--live tells who leads")
+		}
+		if compare(leaders[0], leaders[1]) < 0 {
 			j.report.Leader = leaders[0].Name
+		}
+		for _, m := range leaders {
+			if m.Name != j.report.Leader && m.Basis == model.SourcePod {
+				m.Role = "" // its Lease is the older one
+			}
+		}
+	}
+}
+
+// revisions compares members that have applied the same entries: they hold the same revision, or their data differs
+// (etcd-io/etcd#13766). Where writes go on, the two numbers in an answer may be of two moments: it is a hint, not a proof.
+func (j *judge) revisions() {
+	type point struct {
+		cluster string
+		applied int64
+	}
+	at := map[point]map[int64][]string{}
+	for _, m := range j.report.Members {
+		if m.Revision.Source != model.SourceLive || m.RaftAppliedIndex.Source != model.SourceLive || m.Lag.Value > 0 {
+			continue
+		}
+		p := point{m.ClusterID.Value, m.RaftAppliedIndex.Value}
+		if at[p] == nil {
+			at[p] = map[int64][]string{}
+		}
+		at[p][m.Revision.Value] = append(at[p][m.Revision.Value], m.Name)
+	}
+	points := slices.SortedFunc(maps.Keys(at), func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.applied, b.applied))
+	})
+	for _, p := range points {
+		if by := at[p]; len(by) > 1 {
+			var parts []string
+			for revision, names := range by {
+				parts = append(parts, fmt.Sprintf("%s: %d", strings.Join(names, ", "), revision))
+			}
+			slices.Sort(parts)
+			j.find(RevisionsDiffer, Notice, "", fmt.Sprintf("at raft index %d the members are at different revisions: %s", p.applied, strings.Join(parts, "; ")), "compare their data: add --hash")
 		}
 	}
 }
@@ -375,9 +531,6 @@ func (j *judge) quorum() {
 	q.Needed = q.Voters/2 + 1
 	least := surely/2 + 1
 	switch {
-	case j.splitFound:
-		// Members of different clusters don't add up to a quorum of one.
-		q.State = QuorumIsUnknown
 	case q.Voters > 0 && q.Healthy >= q.Needed:
 		q.State = QuorumHeld
 	case q.Unknown == 0 && q.Healthy > 0 && q.Healthy >= least:
@@ -431,7 +584,8 @@ func (j *judge) verdict() {
 // started says whether a member has been a voter: validation of its data is what a voter begins with when it restarts.
 func started(m model.Member) bool {
 	state := v1alpha1.MemberState(m.State.Or(""))
-	return state == v1alpha1.StateStarted || state == v1alpha1.StateInitializing
+	// druid's sidecar has told of it: it has joined.
+	return state == v1alpha1.StateStarted || state == v1alpha1.StateInitializing || m.LeaseRole.Known()
 }
 
 // leads puts what a verdict rests on before what merely comes with it.
@@ -451,7 +605,11 @@ func leads(c Code) int {
 // why is the glance at a cluster in one sentence.
 func (j *judge) why() string {
 	r := &j.report
-	parts := []string{fmt.Sprintf("%d of %d voters healthy, quorum %d", r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed)}
+	by := ""
+	if slices.ContainsFunc(r.Members, func(m MemberReport) bool { return m.Basis == model.SourcePod && m.vote == voteUp }) {
+		by = " by pods and Leases" // roles, and who has caught up, are not proven
+	}
+	parts := []string{fmt.Sprintf("%d of %d voters healthy%s, quorum %d", r.Quorum.Healthy, r.Quorum.Voters, by, r.Quorum.Needed)}
 	switch {
 	case j.splitFound:
 		parts = nil // counting voters of two clusters together would be a lie

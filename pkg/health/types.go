@@ -36,6 +36,8 @@ const (
 	MemberUnknown MemberHealth = "Unknown"
 	// MemberMissing: it is wanted, and there is nothing of it.
 	MemberMissing MemberHealth = "Missing"
+	// MemberStopped: no members are wanted, and it has no pod.
+	MemberStopped MemberHealth = "Stopped"
 )
 
 // Severity is how bad a finding is.
@@ -90,6 +92,57 @@ const (
 	HeartbeatInFuture   Code = "HeartbeatInFuture"
 	Unreadable          Code = "Unreadable"
 	WantedMembersUnsure Code = "WantedMembersUnsure"
+
+	// Of members that do not publish: by pods and Leases.
+	PodMissing         Code = "PodMissing"
+	PodNotRunning      Code = "PodNotRunning"
+	PodTerminating     Code = "PodTerminating"
+	PodUnread          Code = "PodUnread"
+	NodeLost           Code = "NodeLost"
+	NotProven          Code = "NotProven"
+	LeaseMissing       Code = "LeaseMissing"
+	LeaseExpired       Code = "LeaseExpired"
+	MemberNotJoined    Code = "MemberNotJoined"
+	EtcdMembersMissing Code = "EtcdMembersMissing"
+
+	// Of members that were asked: of themselves and of the membership.
+	MemberNotAsked       Code = "MemberNotAsked"
+	MemberUnstarted      Code = "MemberUnstarted"
+	MemberWithoutPod     Code = "MemberWithoutPod"
+	NotInMembership      Code = "NotInMembership"
+	MembershipDiffers    Code = "MembershipDiffers"
+	LearnerMismatch      Code = "LearnerMismatch"
+	LearnerBlocks        Code = "LearnerBlocks"
+	MemberLagging        Code = "MemberLagging"
+	RevisionsDiffer      Code = "RevisionsDiffer"
+	HashesDiffer         Code = "HashesDiffer"
+	HashesNotCompared    Code = "HashesNotCompared"
+	AlarmOfRemovedMember Code = "AlarmOfRemovedMember"
+	PeerURLUnexpected    Code = "PeerURLUnexpected"
+	EtcdComplains        Code = "EtcdComplains"
+
+	// Of what surrounds the members.
+	PeerTLSNotAsWanted     Code = "PeerTLSNotAsWanted"
+	PeerTLSNotAsConfigured Code = "PeerTLSNotAsConfigured"
+	ClaimTerminating       Code = "ClaimTerminating"
+	ClaimPending           Code = "ClaimPending"
+	ClaimMissing           Code = "ClaimMissing"
+	ClaimReplaced          Code = "ClaimReplaced"
+	ClaimWithoutMember     Code = "ClaimWithoutMember"
+	VolumeNotAsWanted      Code = "VolumeNotAsWanted"
+	StatefulSetMissing     Code = "StatefulSetMissing"
+	ReplicasDiffer         Code = "ReplicasDiffer"
+	RolloutPending         Code = "RolloutPending"
+	StatusMembersShort     Code = "StatusMembersShort"
+	SpecNotReconciled      Code = "SpecNotReconciled"
+	ReconcileFailed        Code = "ReconcileFailed"
+	ReconcileSuspended     Code = "ReconcileSuspended"
+	ProtectionDisabled     Code = "ProtectionDisabled"
+	OperationInProgress    Code = "OperationInProgress"
+	DruidDisagrees         Code = "DruidDisagrees"
+	BackupStale            Code = "BackupStale"
+	BackupMissing          Code = "BackupMissing"
+	BackupUnknown          Code = "BackupUnknown"
 )
 
 // Finding is one thing that is worth telling.
@@ -138,13 +191,23 @@ type MemberReport struct {
 	Reason string
 	// Message says it for people.
 	Message string
-	// Role is Leader, Follower or Learner, or empty.
+	// Role is Leader, Follower or Learner, or empty. By druid's Lease alone it is Leader or Member, which may be either of the
+	// others.
 	Role string
+	// Basis is whose word Health rests on. Empty: nobody's.
+	Basis model.Source
+	// Lag is by how many raft entries the member is behind the furthest. It is known only where members were asked.
+	Lag model.Fact[int64]
+	// Backup is when the newest snapshot that it could be restored from was taken: its own, or its cluster's. Zero: there is
+	// none, or it is not known.
+	Backup time.Time
 	// vote is what the member counts for in its cluster's quorum. Health says more: a member may vote from a volume that
 	// is about to fail.
 	vote vote
 	// surplus: its pod is none that is wanted.
 	surplus bool
+	// listed: it is in the membership that its cluster's members tell of.
+	listed bool
 }
 
 // vote is what a member counts for in a quorum.
@@ -176,6 +239,8 @@ type Report struct {
 	Members []MemberReport
 	// Findings are sorted, worst first.
 	Findings []Finding
+	// HashesCompared says that the members' hashes were asked for, and that all compare.
+	HashesCompared bool
 	// At is the time that freshness was judged against.
 	At time.Time
 }

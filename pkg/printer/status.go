@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -78,9 +79,11 @@ var memberColumns = []struct {
 	{"IN-USE", false, func(m health.MemberReport, _ time.Time) string { return size(m.DBSizeInUse) }},
 	{"QUOTA%", false, func(m health.MemberReport, _ time.Time) string { return share(m.DBSize, m.DBSizeQuota) }},
 	{"REVISION", false, func(m health.MemberReport, _ time.Time) string { return whole(m.Revision) }},
-	{"PEER-TLS", false, func(m health.MemberReport, _ time.Time) string { return onOff(m.PeerTLS) }},
-	{"VOLUME", false, func(m health.MemberReport, _ time.Time) string { return volume(m.Volume) }},
-	{"SEEN", false, func(m health.MemberReport, at time.Time) string { return seen(m.Heartbeat, at) }},
+	{"LAG", false, func(m health.MemberReport, _ time.Time) string { return whole(m.Lag) }},
+	{"PEER-TLS", false, func(m health.MemberReport, _ time.Time) string { return peerTLS(m.Member) }},
+	{"VOLUME", false, func(m health.MemberReport, _ time.Time) string { return volume(m.Member) }},
+	{"BACKUP", false, func(m health.MemberReport, at time.Time) string { return backup(m, at) }},
+	{"SEEN", false, func(m health.MemberReport, at time.Time) string { return seen(lastSeen(m.Member), at) }},
 	{"AGE", false, func(m health.MemberReport, at time.Time) string { return since(m.Created, at) }},
 	{"REASON", true, func(m health.MemberReport, _ time.Time) string { return m.Reason }},
 	{"SUBSTATE", true, func(m health.MemberReport, _ time.Time) string { return m.SubState.Or("") }},
@@ -91,9 +94,14 @@ var memberColumns = []struct {
 	{"APPLIED", true, func(m health.MemberReport, _ time.Time) string { return whole(m.RaftAppliedIndex) }},
 	{"ALARMS", true, alarms},
 	{"POD", true, func(m health.MemberReport, _ time.Time) string { return m.Pod }},
-	{"CLAIM", true, func(m health.MemberReport, _ time.Time) string { return m.Volume.Value.Claim }},
-	{"PV", true, func(m health.MemberReport, _ time.Time) string { return m.Volume.Value.Name }},
-	{"SOURCE", true, func(m health.MemberReport, _ time.Time) string { return string(source(m.Member)) }},
+	{"NODE", true, func(m health.MemberReport, _ time.Time) string { return m.PodState.Value.Node }},
+	{"CLAIM", true, func(m health.MemberReport, _ time.Time) string {
+		return cmp.Or(m.Volume.Value.Claim, m.Claim.Value.Name)
+	}},
+	{"PV", true, func(m health.MemberReport, _ time.Time) string {
+		return cmp.Or(m.Volume.Value.Name, m.Claim.Value.Volume)
+	}},
+	{"SOURCE", true, func(m health.MemberReport, _ time.Time) string { return string(m.Basis) }},
 	{"PUBLISHED", true, func(m health.MemberReport, at time.Time) string { return since(m.Published.Or(time.Time{}), at) }},
 }
 
@@ -182,20 +190,52 @@ func onOff(f model.Fact[bool]) string {
 	}
 }
 
-func volume(f model.Fact[model.Volume]) string {
-	v, ok := f.Get()
-	switch {
-	case !ok:
-		return unknown
-	case v.StorageClass == "" && v.Capacity == 0:
-		return orUnknown(v.Claim)
-	case v.Capacity == 0:
-		return v.StorageClass
-	case v.StorageClass == "":
-		return Bytes(v.Capacity)
-	default:
-		return v.StorageClass + "/" + Bytes(v.Capacity)
+// peerTLS is what the running etcd advertises; in parentheses what its configuration says, where that is all that is known.
+func peerTLS(m model.Member) string {
+	if !m.PeerTLS.Known() && m.PeerTLSConfigured.Known() {
+		return "(" + onOff(m.PeerTLSConfigured) + ")"
 	}
+	return onOff(m.PeerTLS)
+}
+
+// volume is class and size: of the mounted file system where the member tells of it, else of the claim.
+func volume(m model.Member) string {
+	class, size := m.Volume.Value.StorageClass, m.Volume.Value.Capacity
+	class, size = cmp.Or(class, m.Claim.Value.StorageClass), cmp.Or(size, m.Claim.Value.Capacity, m.Claim.Value.Requested)
+	switch {
+	case !m.Volume.Known() && !m.Claim.Known():
+		return unknown
+	case class == "" && size == 0:
+		return orUnknown(cmp.Or(m.Volume.Value.Claim, m.Claim.Value.Name))
+	case size == 0:
+		return class
+	case class == "":
+		return Bytes(size)
+	default:
+		return class + "/" + Bytes(size)
+	}
+}
+
+// backup is the age of the newest snapshot, full or delta.
+func backup(m health.MemberReport, at time.Time) string {
+	newest := m.Backup
+	if newest.IsZero() {
+		return ""
+	}
+	return since(newest, at)
+}
+
+// lastSeen is the newest sign of life: the publisher's heartbeat, the sidecar's Lease, or an answer.
+func lastSeen(m model.Member) model.Fact[time.Time] {
+	newest := m.Heartbeat
+	for _, f := range []model.Fact[time.Time]{m.Lease, {Value: m.ID.Time, Source: m.ID.Source}} {
+		if f.Source == model.SourceLive || f.Source == model.SourceMemberLease {
+			if !newest.Known() || f.Value.After(newest.Value) {
+				newest = f
+			}
+		}
+	}
+	return newest
 }
 
 // alarms: "none" is something else than not knowing.

@@ -1,0 +1,249 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
+)
+
+// Limits for what surrounds the members.
+const (
+	// reconcileLate is how long druid may take for a change of an Etcd. It looks at each every 15 s.
+	reconcileLate = 5 * time.Minute
+	// backupLate is by how much of its interval a full snapshot may be late: a big one takes its time.
+	backupLate = 0.1
+	// backupStart is how long a new cluster may be without a full snapshot.
+	backupStart = 10 * time.Minute
+)
+
+// druid tells of what druid says about the cluster, where that is worth knowing: never about the members' health, which its
+// conditions lag behind.
+func (j *judge) druid() {
+	e, known := j.report.Etcd.Get()
+	if !known {
+		return
+	}
+	name, ns := j.report.Key.Name, j.inNamespace()
+	if !e.Deleting.IsZero() {
+		j.find(OperationInProgress, Notice, "", "the Etcd is being deleted", "")
+	}
+	late := j.Now.Sub(e.LastOperation.Time) > reconcileLate
+	behind := e.Generation > e.ObservedGeneration
+	reconcile := "ask druid for it: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
+	switch {
+	case e.LastOperation.State == "Error":
+		message := "druid could not reconcile the Etcd"
+		if n := len(e.LastErrors); n > 0 {
+			message += fmt.Sprintf(": %s: %s", e.LastErrors[n-1].Code, e.LastErrors[n-1].Description)
+		}
+		advice := "see druid's errors: kubectl get etcd " + name + " -o jsonpath='{.status.lastErrors}'" + ns
+		if strings.Contains(message, "updates to statefulset spec") {
+			advice = "the claim template of a StatefulSet can't be changed: put the old storageCapacity back, or roll the volumes"
+		}
+		j.find(ReconcileFailed, Warning, "", message, advice)
+	case e.Suspended:
+		message := "druid is told not to reconcile the Etcd (annotation druid.gardener.cloud/suspend-etcd-spec-reconcile)"
+		if behind {
+			message += fmt.Sprintf(": generation %d waits, and %d is carried out", e.Generation, e.ObservedGeneration)
+		}
+		j.find(ReconcileSuspended, Notice, "", message, "")
+	case behind && e.ObservedGeneration == 0 && e.LastOperation.State == "":
+		j.find(SpecNotReconciled, Warning, "", "druid has not reconciled the Etcd yet: it has no status", "see whether etcd-druid runs, and then "+reconcile)
+	case behind && late:
+		j.find(SpecNotReconciled, Warning, "", fmt.Sprintf("druid has not carried out generation %d of the Etcd: it is at %d since %s ago", e.Generation, e.ObservedGeneration, age(j.Now, e.LastOperation.Time)), reconcile)
+	case behind:
+		j.find(SpecNotReconciled, Notice, "", fmt.Sprintf("druid has not yet carried out generation %d of the Etcd: it is at %d", e.Generation, e.ObservedGeneration), reconcile)
+	}
+	switch e.LastOperation.State {
+	case "Processing", "Requeue":
+		j.find(OperationInProgress, Notice, "", fmt.Sprintf("druid is at work: %s %s, %s", e.LastOperation.Type, e.LastOperation.State, strings.TrimSpace(e.LastOperation.Description)), "")
+	}
+	for _, t := range j.report.Tasks {
+		j.find(OperationInProgress, Notice, "", fmt.Sprintf("EtcdOpsTask %s (%s) is not finished", t.Name, t.Type), "")
+	}
+	if e.ProtectionDisabled {
+		j.find(ProtectionDisabled, Notice, "", "druid's webhook lets anybody change what it manages (annotation druid.gardener.cloud/disable-etcd-component-protection)", "remove the annotation when the work is done")
+	}
+	n, wantedKnown := j.report.Wanted.Get()
+	if wantedKnown && n > 0 && e.ObservedGeneration > 0 && e.StatusMembers != n {
+		severity := Notice
+		if j.report.NoSet {
+			severity = Warning // this is when it matters
+		}
+		j.find(StatusMembersShort, severity, "", fmt.Sprintf("druid counts %d members where %d are wanted (status.members): it would make a missing StatefulSet anew with %d replicas", e.StatusMembers, n, e.StatusMembers), "do not delete the StatefulSet while this is so")
+	}
+}
+
+// disagreements tells where druid's conditions say something else, so that nobody wonders which is right.
+func (j *judge) disagreements() {
+	e, known := j.report.Etcd.Get()
+	if !known {
+		return
+	}
+	lag := "druid's conditions lag behind by up to a minute, and count members by their Leases"
+	if c, ok := e.Condition("Ready"); ok && c.Status == "True" && j.report.Quorum.State == QuorumIsLost {
+		j.find(DruidDisagrees, Notice, "", fmt.Sprintf("druid's condition Ready is still True (%s)", c.Reason), lag)
+	}
+	if c, ok := e.Condition("AllMembersReady"); ok && c.Status == "True" {
+		for _, m := range j.report.Members {
+			if m.Health == MemberUnhealthy || m.Health == MemberSyncing || m.Health == MemberMissing {
+				j.find(DruidDisagrees, Notice, "", "druid's condition AllMembersReady is still True, and "+m.Name+" is "+string(m.Health), lag)
+				break
+			}
+		}
+	}
+	if c, ok := e.Condition("AllMembersReady"); ok && c.Status == "False" && j.allUp() {
+		j.find(DruidDisagrees, Notice, "", fmt.Sprintf("druid's condition AllMembersReady is False (%s), and all members serve", c.Reason), lag)
+	}
+}
+
+func (j *judge) allUp() bool {
+	for _, m := range j.report.Members {
+		if m.vote != voteUp {
+			return false
+		}
+	}
+	return len(j.report.Members) > 0
+}
+
+// set tells of the StatefulSet.
+func (j *judge) set() {
+	r := &j.report
+	n, wantedKnown := r.Wanted.Get()
+	if r.NoSet && wantedKnown && n > 0 && len(r.Cluster.Members) > 0 {
+		j.find(StatefulSetMissing, Warning, "", "there is no StatefulSet "+r.Key.Name+": a pod that ends does not come back", "find out who has deleted it; druid makes it anew when it reconciles: kubectl annotate etcd "+r.Key.Name+" druid.gardener.cloud/operation=reconcile"+j.inNamespace())
+	}
+	s, known := r.Set.Get()
+	if !known {
+		return
+	}
+	if r.Key.Kind == model.KindEtcd && wantedKnown && s.Replicas != n {
+		severity := Notice
+		if s.Replicas < n {
+			severity = Warning // the pods with the highest numbers are being removed
+		}
+		j.find(ReplicasDiffer, severity, "", fmt.Sprintf("the StatefulSet has %d replicas, and the Etcd wants %d", s.Replicas, n), "wait for druid to reconcile; if it does not, see its last operation: kubectl get etcd "+r.Key.Name+" -o yaml"+j.inNamespace())
+	}
+	var old []string
+	for _, m := range r.Members {
+		if p, ok := m.PodState.Get(); ok && s.UpdateRevision != "" && p.RevisionHash != "" && p.RevisionHash != s.UpdateRevision {
+			old = append(old, m.Name)
+		}
+	}
+	switch {
+	case len(old) > 0:
+		j.find(RolloutPending, Notice, "", "pods of an older template: "+strings.Join(old, ", "), "restart nothing else until all are of revision "+s.UpdateRevision)
+	case s.Generation > s.ObservedGeneration && s.ObservedGeneration > 0:
+		j.find(RolloutPending, Notice, "", "the StatefulSet was changed, and its controller has not seen it yet", "")
+	}
+}
+
+// claims tells of the members' claims and of those that are left over.
+func (j *judge) claims() {
+	r := &j.report
+	e, druid := r.Etcd.Get()
+	for _, m := range r.Members {
+		c, known := m.Claim.Get()
+		if !known {
+			if m.NoClaim && m.PodState.Known() {
+				j.find(ClaimMissing, Warning, m.Name, "the claim that its pod uses does not exist", "delete the pod, so that both are made anew, while the others hold quorum: kubectl delete pod "+m.Pod+j.inNamespace())
+			}
+			continue
+		}
+		switch {
+		case !c.Deleting.IsZero():
+			j.find(ClaimTerminating, Warning, m.Name, fmt.Sprintf("its claim %s is being deleted: its data is gone once its pod ends", c.Name), "treat it as a member that is about to be lost: restart no other, and keep its volume (kubectl patch pv "+c.Volume+" -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}')")
+		case c.Phase == "Lost":
+			j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Lost: the volume %s does not exist any more", c.Name, c.Volume), "")
+		case c.Phase == "Pending":
+			j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Pending for %s (storage class %s)", c.Name, age(j.Now, c.Created), c.StorageClass), "see why: kubectl describe pvc "+c.Name+j.inNamespace())
+		}
+		if v, ok := m.Volume.Get(); ok && v.ClaimUID != "" && c.UID != "" && v.Claim == c.Name && v.ClaimUID != c.UID {
+			j.find(ClaimReplaced, Warning, m.Name, fmt.Sprintf("it runs on claim %s with UID %s, and the claim of that name now has UID %s", c.Name, v.ClaimUID, c.UID), "its pod must be made anew to use the new claim, while the others hold quorum")
+		}
+		if druid && e.StorageCapacity > 0 && c.Requested > 0 && c.Requested != e.StorageCapacity {
+			j.find(VolumeNotAsWanted, Notice, m.Name, fmt.Sprintf("its claim asks for %s, and the Etcd wants %s", quantity(c.Requested), quantity(e.StorageCapacity)), "roll the volumes")
+		}
+		if druid && e.StorageClass != "" && c.StorageClass != "" && c.StorageClass != e.StorageClass {
+			j.find(VolumeNotAsWanted, Notice, m.Name, fmt.Sprintf("its claim is of storage class %s, and the Etcd wants %s", c.StorageClass, e.StorageClass), "roll the volumes")
+		}
+	}
+	var loose []string
+	for _, c := range r.LooseClaims {
+		loose = append(loose, c.Name)
+	}
+	if len(loose) > 0 {
+		j.find(ClaimWithoutMember, Notice, "", "claims that no member uses: "+strings.Join(loose, ", "), "a member that is added under such a number starts on old data; delete a claim once its data is surely not needed")
+	}
+}
+
+// tls compares what is wanted, what is configured and what runs.
+func (j *judge) tls() {
+	wanted, wantedKnown := j.report.PeerTLSWanted.Get()
+	word := map[bool]string{true: "on", false: "off"}
+	for _, m := range j.report.Members {
+		runs, known := m.PeerTLS.Get()
+		if configured, ok := m.PeerTLSConfigured.Get(); ok && known && configured != runs {
+			j.find(PeerTLSNotAsConfigured, Notice, m.Name, fmt.Sprintf("peer TLS is %s in its configuration, and the running etcd advertises it %s", word[configured], word[runs]), "druid takes the configuration for the fact: a restart of etcd makes it so")
+		}
+		if wantedKnown && known && wanted != runs {
+			j.find(PeerTLSNotAsWanted, Warning, m.Name, fmt.Sprintf("peer TLS is to be %s, and the running etcd advertises it %s", word[wanted], word[runs]), "restart it while the others hold quorum: it takes a second restart to advertise what it was configured to")
+		}
+	}
+}
+
+// backups tells of backups that are late.
+func (j *judge) backups() {
+	b, known := j.report.Backups.Get()
+	for i := range j.report.Members {
+		m := &j.report.Members[i]
+		for _, t := range []time.Time{b.Full.Time, b.Delta.Time, m.LastFull.Value, m.LastDelta.Value} {
+			if t.After(m.Backup) {
+				m.Backup = t
+			}
+		}
+	}
+	if !known {
+		return
+	}
+	unreadable := func(what string, s model.Snapshot) {
+		if s.Unreadable != "" {
+			j.find(BackupUnknown, Warning, "", fmt.Sprintf("when the last %s snapshot was taken is not known: %s", what, s.Unreadable), "")
+		}
+	}
+	unreadable("full", b.Full)
+	unreadable("delta", b.Delta)
+	if j.FreshnessUnknown {
+		return
+	}
+	see := "see what the sidecar of the leader says: kubectl logs " + cmp.Or(j.report.Leader, j.report.Key.Name+"-0") + " -c backup-restore" + j.inNamespace()
+	if b.Full.Time.IsZero() && b.Full.Unreadable == "" {
+		old := false
+		for _, m := range j.report.Members {
+			old = old || !m.Created.IsZero() && j.Now.Sub(m.Created) > backupStart
+		}
+		if old {
+			j.find(BackupMissing, Warning, "", "there is no full snapshot", see)
+		}
+	}
+	if limit := time.Duration(float64(b.FullInterval) * (1 + backupLate)); limit > 0 && !b.Full.Time.IsZero() && j.Now.Sub(b.Full.Time) > limit {
+		j.find(BackupStale, Warning, "", fmt.Sprintf("the last full snapshot is %s old, and one is due every %s (%s)", age(j.Now, b.Full.Time), b.FullInterval, b.FullSchedule), see)
+	}
+	// druid's own limit is twice the period; the Lease is renewed also where nothing was written.
+	if b.DeltaPeriod > 0 && !b.Delta.Time.IsZero() && j.Now.Sub(b.Delta.Time) > 2*b.DeltaPeriod {
+		j.find(BackupStale, Warning, "", fmt.Sprintf("delta snapshots were last looked after %s ago, and are due every %s", age(j.Now, b.Delta.Time), b.DeltaPeriod), see)
+	}
+}
+
+// quantity is a number of bytes as Kubernetes writes it, where it is a round one.
+func quantity(n int64) string {
+	for i, unit := range []string{"Ti", "Gi", "Mi", "Ki"} {
+		if size := int64(1) << (10 * (4 - i)); n >= size && n%size == 0 {
+			return fmt.Sprintf("%d%s", n/size, unit)
+		}
+	}
+	return fmt.Sprint(n)
+}
