@@ -3,10 +3,12 @@ package source
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,8 @@ const (
 	atOnce = 64
 	// clientPort is where etcd serves clients unless told otherwise.
 	clientPort = 2379
+	// afterHandshake is how long a member may take to refuse our certificate. One that does not waits for our first word.
+	afterHandshake = 500 * time.Millisecond
 )
 
 // LiveOptions say how members are asked.
@@ -225,7 +229,7 @@ func (m *asked) ask(ctx context.Context, credentials *credentials) {
 	if statusErr == nil {
 		m.tell()
 	} else {
-		m.failed(statusErr, credentials)
+		m.failed(ctx, statusErr, credentials)
 	}
 	switch {
 	case listErr == nil:
@@ -300,7 +304,7 @@ func (m *asked) listed(h etcd.Header, list []etcd.Member) {
 }
 
 // failed says what to make of a member that has not told its status.
-func (m *asked) failed(err error, credentials *credentials) {
+func (m *asked) failed(ctx context.Context, err error, credentials *credentials) {
 	m.live.Err = err.Error()
 	if etcd.IsPermissionDenied(err) {
 		m.live.Refused = true
@@ -313,9 +317,16 @@ func (m *asked) failed(err error, credentials *credentials) {
 	if !etcd.IsNotAnswering(err) {
 		return
 	}
+	text := err.Error()
+	if credentials.tls != nil && !strings.Contains(text, "tls: ") {
+		if why := m.handshake(ctx, credentials); why != nil && strings.Contains(why.Error(), remoteAlert) {
+			text = fmt.Sprintf("asking etcd at %s: %v", m.live.Endpoint, why)
+			m.live.Err = text
+		}
+	}
 	// gRPC passes the errors of a handshake on as text.
-	switch text := err.Error(); {
-	case strings.Contains(text, "remote error: tls: "):
+	switch {
+	case strings.Contains(text, remoteAlert):
 		m.live.Refused = true
 		m.live.Err += ": it does not accept our certificate"
 	case strings.Contains(text, "certificate has expired"):
@@ -330,6 +341,37 @@ func (m *asked) failed(err error, credentials *credentials) {
 		m.live.NotAsked = true
 		m.live.Err += ": it may use TLS, of which its workload says nothing; give --cacert, and --cert and --key where it asks for them"
 	}
+}
+
+// remoteAlert is how crypto/tls begins to say that the other end has refused us.
+const remoteAlert = "remote error: tls: "
+
+// handshake does a handshake without a word after it, and returns why that has failed. Since TLS 1.3 a server refuses a
+// client's certificate when that has already begun to talk, and may never come to read why its connection has broken.
+func (m *asked) handshake(ctx context.Context, credentials *credentials) error {
+	ctx, cancel := context.WithTimeout(ctx, afterHandshake)
+	defer cancel()
+	config, err := credentials.tls.TLSConfig()
+	if err != nil {
+		return err
+	}
+	endpoint, err := url.Parse(m.live.Endpoint)
+	if err != nil {
+		return err
+	}
+	config.ServerName = endpoint.Hostname()
+	raw, err := m.route.Dial(ctx, endpoint.Host)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }
 
 // hashes asks the members of a cluster for their hashes at one revision that all of them have.
@@ -534,7 +576,7 @@ func (r *forwardRoute) Failure() (bool, error) {
 	if len(r.conns) > 0 {
 		return false, nil // what comes, or does not, is etcd's
 	}
-	if r.err != nil {
+	if r.err != nil && !errors.Is(r.err, context.DeadlineExceeded) && !errors.Is(r.err, context.Canceled) {
 		return true, r.err
 	}
 	return true, fmt.Errorf("the port-forward to %s was not opened in time", r.tunnel.subject)

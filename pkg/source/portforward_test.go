@@ -117,6 +117,37 @@ func refuse(data, failures httpstream.Stream) {
 	_ = failures.Reset()
 }
 
+// cantForward is what a container runtime does that lacks what it needs.
+func cantForward(data, failures httpstream.Stream) {
+	_, _ = io.WriteString(failures, "unable to do port forwarding: socat not found")
+	_ = data.Reset()
+	_ = failures.Reset()
+}
+
+// bridge connects to an address.
+func bridge(address string) func(data, failures httpstream.Stream) {
+	return func(data, failures httpstream.Stream) {
+		defer failures.Close()
+		defer data.Close()
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		go func() {
+			_, _ = io.Copy(conn, data)
+			_ = conn.Close()
+		}()
+		_, _ = io.Copy(data, conn)
+	}
+}
+
+// waitForEver opens nothing until the context ends.
+func waitForEver(ctx context.Context) (httpstream.Connection, func(), error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
 // to opens a tunnel to a kubelet past all API servers.
 func to(t *testing.T, k *kubelet) (*tunnel, httpstream.Connection) {
 	t.Helper()
@@ -246,18 +277,24 @@ func TestForwardedEnd(t *testing.T) {
 	}
 }
 
-// TestUnacknowledged: a kubelet that has stopped holds nobody up, nor the tunnel open.
-func TestUnacknowledged(t *testing.T) {
+// silentTunnel is a tunnel to a kubelet that takes all, and says nothing.
+func silentTunnel(t *testing.T) *tunnel {
+	t.Helper()
 	near, far := net.Pipe()
-	go func() { _, _ = io.Copy(io.Discard, far) }() // takes all, and says nothing
+	go func() { _, _ = io.Copy(io.Discard, far) }()
 	t.Cleanup(func() { _ = far.Close() })
-	tunnel := startTunnel(t.Context(), "pod ns/main-0", func(context.Context) (httpstream.Connection, func(), error) {
+	return startTunnel(t.Context(), "pod ns/unacknowledged", func(context.Context) (httpstream.Connection, func(), error) {
 		conn, err := httpspdy.NewClientConnection(near)
 		return conn, func() { _ = near.Close() }, err
 	})
+}
+
+// TestUnacknowledged: a kubelet that has stopped holds nobody up, nor the tunnel open.
+func TestUnacknowledged(t *testing.T) {
+	tunnel := silentTunnel(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("not done within 50ms"))
 	defer cancel()
-	if _, err := tunnel.Dial(ctx, 2379); err == nil || err.Error() != "forwarding to port 2379 of pod ns/main-0: not done within 50ms" {
+	if _, err := tunnel.Dial(ctx, 2379); err == nil || err.Error() != "forwarding to port 2379 of pod ns/unacknowledged: not done within 50ms" {
 		t.Errorf("dialling: %v", err)
 	}
 	tunnel.Close()
