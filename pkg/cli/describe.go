@@ -23,6 +23,7 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 			if err := o.complete(nil); err != nil {
 				return err
 			}
+			o.allPods = true
 			o.live.members = args
 			reports, err := o.read(cmd.Context())
 			if err != nil {

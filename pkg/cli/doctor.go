@@ -25,6 +25,7 @@ Exit codes: 0 Healthy or Hibernated, 1 Degraded or Unhealthy, 2 Unknown, nothing
 			if err := o.complete(args); err != nil {
 				return err
 			}
+			o.allPods = true
 			reports, err := o.read(cmd.Context())
 			if err != nil {
 				return err

@@ -175,7 +175,7 @@ func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, err
 		return set, j, nil
 	}
 	set, err := o.server.Read(ctx, source.ReadOptions{
-		Namespace: o.namespace, StatefulSets: o.statefulSets(), Pods: o.allPods, Volumes: o.allPods, Now: o.Now(),
+		Namespace: o.namespace, StatefulSets: o.statefulSets(), Pods: o.allPods || o.live.wanted(), Volumes: o.allPods, Now: o.Now(),
 	})
 	if err != nil {
 		return nil, health.Options{}, fmt.Errorf("%w%s", err, hint(err))
@@ -209,6 +209,18 @@ func (o *readOptions) warnUnreadable(reports []health.Report) {
 	}
 }
 
+// tellUnproven says where what is shown rests on pods and Leases, which prove neither roles nor who has caught up.
+func (o *readOptions) tellUnproven(reports []health.Report) {
+	for _, r := range reports {
+		for _, m := range r.Members {
+			if m.Basis == model.SourcePod && m.Health == health.MemberHealthy {
+				fmt.Fprintln(o.ErrOut, "note: members that publish nothing are judged by their pods and Leases, which may be old by 45 s: roles, and who has caught up, are proven by --live alone")
+				return
+			}
+		}
+	}
+}
+
 // missing is an error for each cluster that was asked for by name and not found, as kubectl has it.
 func (o *readOptions) missing() error {
 	var names []string
@@ -220,10 +232,11 @@ func (o *readOptions) missing() error {
 	if len(names) == 0 {
 		return nil
 	}
+	what := "there is no etcd cluster " + strings.Join(names, ", ") + o.where()
 	if len(o.Files) > 0 {
-		return fmt.Errorf("no EtcdMember of %s was found%s", strings.Join(names, ", "), o.where())
+		return fmt.Errorf("%s: neither an Etcd, nor EtcdMembers, nor a StatefulSet of that name", what)
 	}
-	return fmt.Errorf("no EtcdMember of %s was found%s; 'kubectl etcdmember adopt %s' creates them", strings.Join(names, ", "), o.where(), names[0])
+	return fmt.Errorf("%s: neither an Etcd, nor EtcdMembers, nor a StatefulSet of that name; see 'kubectl get etcds,statefulsets'", what)
 }
 
 // nothing is what kubectl says where there is nothing, to the letter: scripts look for it.

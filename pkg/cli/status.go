@@ -41,15 +41,19 @@ func newStatusCommand(f *Factory) *cobra.Command {
 		Use:     "status [CLUSTER...]",
 		GroupID: groupRead,
 		Short:   "Show the health of clusters and of each of their members",
-		Long: `Show the health of etcd clusters and of each of their members, from what the members publish as EtcdMember.
+		Long: `Show the health of etcd clusters and of each of their members.
 
 For each cluster there is one line with the verdict and the reason for it, and a table of its members. A cluster is
 Healthy, Degraded (quorum holds, but something is wrong), Unhealthy (quorum is lost, the cluster is split, or data is
 corrupt), Unknown (what can't be observed decides whether quorum holds), or Hibernated (no members are wanted).
 
-A publication whose publisher was last seen more than a minute ago is shown as Unknown, never as healthy.
+Nothing needs to be installed in the cluster. Members that publish an EtcdMember are judged by it, and those of etcd-druid
+that do not by their pods and Leases, which proves neither roles nor who has caught up. With --live the members themselves
+are asked, of any StatefulSet of etcd. A publication whose publisher was last seen more than a minute ago, or a Lease that
+was renewed more than 30 seconds ago, is shown as Unknown, never as healthy.
 
-CLUSTER is the name of an Etcd or a StatefulSet, or etcd/NAME or sts/NAME.
+CLUSTER is the name of an Etcd or a StatefulSet, or etcd/NAME or sts/NAME. Without one, all Etcds and all clusters with
+EtcdMembers are shown; a StatefulSet that has neither must be named.
 
 Exit codes: 0 whenever it could print; 2 for an error. With --exit-code: 0 Healthy or Hibernated, 1 Degraded or
 Unhealthy, 2 Unknown or nothing found.`,
@@ -58,6 +62,12 @@ Unhealthy, 2 Unknown or nothing found.`,
 
   # One cluster, with more columns
   kubectl etcdmember status main -o wide
+
+  # Any etcd in a StatefulSet: ask its members
+  kubectl etcdmember status sts/main --live
+
+  # Do all members hold the same data?
+  kubectl etcdmember status main --hash
 
   # All namespaces, until interrupted
   kubectl etcdmember status -A -w
@@ -69,7 +79,7 @@ Unhealthy, 2 Unknown or nothing found.`,
   kubectl etcdmember status main -o jsonpath='{.leader}'
 
   # From files, without a cluster
-  kubectl get etcdmembers.druid.gardener.cloud,leases,statefulsets,nodes -A -o yaml > dump.yaml
+  kubectl get etcds,etcdmembers.druid.gardener.cloud,leases,statefulsets,pods,pvc,nodes -A -o yaml > dump.yaml
   kubectl etcdmember status -f dump.yaml`,
 		ValidArgsFunction: validClusterArgs(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,6 +110,7 @@ func (o *statusOptions) complete(args []string) error {
 	if o.printer, err = o.output.printer(o.NoHeaders); err != nil {
 		return err
 	}
+	o.allPods = o.output.is("wide")
 	return o.readOptions.complete(args)
 }
 
@@ -116,6 +127,9 @@ func (o *statusOptions) run(ctx context.Context) error {
 	}
 	if o.printer == nil { // documents have it among their findings
 		o.warnUnreadable(reports)
+	}
+	if o.output.isTable() {
+		o.tellUnproven(reports)
 	}
 	if err := o.missing(); err != nil {
 		return err
@@ -268,7 +282,7 @@ func (w *watcher) printChanged(reports []health.Report) error {
 	for key := range w.last {
 		if !there[key] {
 			delete(w.last, key)
-			w.warn("%s in namespace %s has no EtcdMember any more", key.Argument(), key.Namespace)
+			w.warn("%s in namespace %s is there no more", key.Argument(), key.Namespace)
 		}
 	}
 	if len(changed) == 0 && w.begun {

@@ -124,7 +124,7 @@ func narrow(reports []health.Report, names []string, where string) ([]health.Rep
 	}
 	for _, n := range names {
 		if !found[n] {
-			return nil, fmt.Errorf("%s is neither a cluster with EtcdMembers nor an EtcdMember%s", n, where)
+			return nil, fmt.Errorf("%s is neither an etcd cluster nor a member of one%s", n, where)
 		}
 	}
 	return left, nil
@@ -147,9 +147,9 @@ func findMember(reports []health.Report, name, where string) (health.Report, hea
 	case 1:
 		return report, member, nil
 	case 0:
-		return report, member, fmt.Errorf("there is no EtcdMember %s%s", name, where)
+		return report, member, fmt.Errorf("there is no member %s%s", name, where)
 	default:
-		return report, member, fmt.Errorf("there is an EtcdMember %s of %s in namespace %s and one of %s in namespace %s: say which with --namespace",
+		return report, member, fmt.Errorf("there is a member %s of %s in namespace %s and one of %s in namespace %s: say which with --namespace",
 			name, clusters[0].Argument(), clusters[0].Namespace, clusters[1].Argument(), clusters[1].Namespace)
 	}
 }

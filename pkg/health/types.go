@@ -198,9 +198,9 @@ type MemberReport struct {
 	Basis model.Source
 	// Lag is by how many raft entries the member is behind the furthest. It is known only where members were asked.
 	Lag model.Fact[int64]
-	// Backup is when the newest snapshot that it could be restored from was taken: its own, or its cluster's. Zero: there is
-	// none, or it is not known.
-	Backup time.Time
+	// Backup is when the newest snapshot that it could be restored from was taken: its own, or its cluster's. Known and zero:
+	// there is none.
+	Backup model.Fact[time.Time]
 	// vote is what the member counts for in its cluster's quorum. Health says more: a member may vote from a volume that
 	// is about to fail.
 	vote vote

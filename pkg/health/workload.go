@@ -200,9 +200,14 @@ func (j *judge) backups() {
 	b, known := j.report.Backups.Get()
 	for i := range j.report.Members {
 		m := &j.report.Members[i]
-		for _, t := range []time.Time{b.Full.Time, b.Delta.Time, m.LastFull.Value, m.LastDelta.Value} {
-			if t.After(m.Backup) {
-				m.Backup = t
+		if known && b.Full.Unreadable == "" && b.Delta.Unreadable == "" || j.report.Etcd.Known() && !known {
+			m.Backup = model.Known(time.Time{}, model.SourceSnapshotLease, time.Time{})
+		}
+		for _, f := range []model.Fact[time.Time]{
+			{Value: b.Full.Time, Source: model.SourceSnapshotLease}, {Value: b.Delta.Time, Source: model.SourceSnapshotLease}, m.LastFull, m.LastDelta,
+		} {
+			if f.Value.After(m.Backup.Value) {
+				m.Backup = f
 			}
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/health"
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 )
 
 // WriteMember prints all that is known of one member, with who has told it and when, and what was found.
@@ -32,6 +34,10 @@ func WriteMember(w io.Writer, r health.Report, m health.MemberReport, o StatusOp
 	d.line("Cluster ID", m.ClusterID.Or(unknown))
 	d.line("Version", m.Version.Or(unknown))
 	d.line("Peer TLS", onOff(m.PeerTLS))
+	if m.PeerTLSConfigured.Known() || r.PeerTLSWanted.Known() {
+		d.line("  Configured", onOff(m.PeerTLSConfigured))
+		d.line("  Wanted", onOff(r.PeerTLSWanted))
+	}
 	d.line("Alarms", alarms(m, r.At))
 	d.section("Database")
 	d.line("  Size", size(m.DBSize))
@@ -42,6 +48,7 @@ func WriteMember(w io.Writer, r health.Report, m health.MemberReport, o StatusOp
 	d.line("  Term", whole(m.RaftTerm))
 	d.line("  Index", whole(m.RaftIndex))
 	d.line("  Applied", whole(m.RaftAppliedIndex))
+	d.line("  Lag", whole(m.Lag))
 	d.section("Volume")
 	if v, ok := m.Volume.Get(); ok {
 		d.line("  Claim", orUnknown(v.Claim))
@@ -56,12 +63,13 @@ func WriteMember(w io.Writer, r health.Report, m health.MemberReport, o StatusOp
 	} else {
 		d.line("  Claim", unknown)
 	}
-	d.section("Published")
-	d.line("  By", orUnknown(string(source(m.Member))))
+	d.observed(r, m)
+	d.section("Told")
+	d.line("  By", orUnknown(string(m.Basis)))
 	if at, ok := m.Published.Get(); ok {
-		d.line("  At", at.UTC().Format("2006-01-02T15:04:05Z")+" ("+since(at, r.At)+" ago)")
+		d.line("  Published", at.UTC().Format("2006-01-02T15:04:05Z")+" ("+since(at, r.At)+" ago)")
 	}
-	d.line("  Last Seen", ago(seen(m.Heartbeat, r.At)))
+	d.line("  Last Seen", ago(seen(lastSeen(m.Member), r.At)))
 	if c, ok := m.Ready.Get(); ok {
 		ready := fmt.Sprintf("%s (%s), for %s", c.Status, c.Reason, since(c.Since, r.At))
 		if c.Message != "" {
@@ -96,6 +104,90 @@ func WriteMember(w io.Writer, r health.Report, m health.MemberReport, o StatusOp
 	}
 	_, err := io.WriteString(w, indent(table.String()))
 	return err
+}
+
+// observed describes what is known of a member from outside of it, and what it has answered.
+func (d *description) observed(r health.Report, m health.MemberReport) {
+	if c, ok := m.Claim.Get(); ok {
+		d.section("Claim")
+		d.line("  Name", c.Name)
+		d.line("  UID", orUnknown(c.UID))
+		d.line("  Phase", orUnknown(c.Phase))
+		if !c.Deleting.IsZero() {
+			d.line("  Being Deleted", "for "+since(c.Deleting, r.At))
+		}
+		d.line("  Volume", orUnknown(c.Volume))
+		d.line("  Reclaim Policy", orUnknown(c.ReclaimPolicy))
+		d.line("  Storage Class", orUnknown(c.StorageClass))
+		d.line("  Requested", Bytes(c.Requested))
+	}
+	if p, ok := m.PodState.Get(); ok {
+		d.section("Pod Status")
+		d.line("  Phase", orUnknown(p.Phase)+reason(p.Reason))
+		d.line("  Node", orUnknown(p.Node))
+		if !p.Deleting.IsZero() {
+			d.line("  Being Deleted", "gone by "+p.Deleting.UTC().Format("2006-01-02T15:04:05Z"))
+		}
+		state := orUnknown(p.Etcd.State) + reason(p.Etcd.Reason)
+		if !p.Etcd.Since.IsZero() {
+			state += " for " + since(p.Etcd.Since, r.At)
+		}
+		d.line("  Etcd", fmt.Sprintf("%s, ready: %t, restarts: %d", state, p.Etcd.Ready, p.Etcd.Restarts))
+	}
+	if t, ok := m.Lease.Get(); ok {
+		d.section("Lease")
+		d.line("  Renewed", ago(seen(m.Lease, r.At)))
+		if !t.IsZero() {
+			d.line("  Role", orUnknown(m.LeaseRole.Value))
+		}
+	}
+	if e, ok := m.EtcdStatus.Get(); ok {
+		d.section("Druid Says")
+		d.line("  Status", orUnknown(e.Status)+reason(e.Reason)+", for "+since(e.Since, r.At))
+		d.line("  ID", orUnknown(e.ID))
+		d.line("  Role", orUnknown(e.Role))
+	}
+	if b, ok := r.Backups.Get(); ok {
+		d.section("Backups")
+		d.line("  Full", snapshot(b.Full, r.At))
+		d.line("  Delta", snapshot(b.Delta, r.At))
+	}
+	if l, ok := m.Live.Get(); ok {
+		d.section("Live")
+		d.line("  Endpoint", orUnknown(l.Endpoint))
+		if l.Err != "" {
+			d.line("  Error", l.Err)
+		}
+		d.line("  Serves", fmt.Sprint(l.Serves))
+		if l.ServeErr != "" {
+			d.line("  Because", l.ServeErr)
+		}
+		d.line("  Leader", orUnknown(l.Leader))
+		for _, e := range l.List {
+			kind := "voter"
+			if e.Learner {
+				kind = "learner"
+			}
+			d.line("  Lists", fmt.Sprintf("%s %s, %s, %s", e.ID, orUnknown(e.Name), kind, strings.Join(e.PeerURLs, " ")))
+		}
+		if l.Hash != nil {
+			d.line("  Hash", fmt.Sprintf("%x at revision %d, compacted at %d", l.Hash.Hash, l.Hash.Revision, l.Hash.CompactRevision))
+		}
+	}
+}
+
+func reason(word string) string {
+	if word == "" {
+		return ""
+	}
+	return " (" + word + ")"
+}
+
+func snapshot(s model.Snapshot, at time.Time) string {
+	if s.Time.IsZero() {
+		return unknown
+	}
+	return fmt.Sprintf("%s ago, up to revision %d", since(s.Time, at), s.Revision)
 }
 
 func noneIf(none bool) string {

@@ -218,11 +218,14 @@ func volume(m model.Member) string {
 
 // backup is the age of the newest snapshot, full or delta.
 func backup(m health.MemberReport, at time.Time) string {
-	newest := m.Backup
-	if newest.IsZero() {
-		return ""
+	switch t, known := m.Backup.Get(); {
+	case !known:
+		return unknown
+	case t.IsZero():
+		return "" // which is shown as none
+	default:
+		return since(t, at)
 	}
-	return since(newest, at)
 }
 
 // lastSeen is the newest sign of life: the publisher's heartbeat, the sidecar's Lease, or an answer.

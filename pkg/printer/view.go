@@ -28,6 +28,9 @@ type ClusterStatus struct {
 	Wanted     *int           `json:"wanted,omitempty"`
 	Quorum     Quorum         `json:"quorum"`
 	Leader     string         `json:"leader,omitempty"`
+	PeerTLS    *bool          `json:"peerTLSWanted,omitempty"`
+	Backups    *Backups       `json:"backups,omitempty"`
+	SameHashes *bool          `json:"hashesCompared,omitempty"`
 	Members    []MemberStatus `json:"members"`
 	Findings   []Finding      `json:"findings"`
 }
@@ -53,6 +56,18 @@ type Quorum struct {
 	Needed  int    `json:"needed"`
 }
 
+// Backups are the last snapshots of a cluster.
+type Backups struct {
+	Full  *Snapshot `json:"full,omitempty"`
+	Delta *Snapshot `json:"delta,omitempty"`
+}
+
+// Snapshot is one backup.
+type Snapshot struct {
+	Time     *time.Time `json:"time"`
+	Revision int64      `json:"revision"`
+}
+
 // MemberStatus is one member of a ClusterStatus.
 type MemberStatus struct {
 	Name    string `json:"name"`
@@ -67,6 +82,7 @@ type MemberStatus struct {
 	ID               string   `json:"id,omitempty"`
 	ClusterID        string   `json:"clusterID,omitempty"`
 	PeerTLSEnabled   *bool    `json:"peerTLSEnabled,omitempty"`
+	PeerTLSInConfig  *bool    `json:"peerTLSConfigured,omitempty"`
 	DBSizeBytes      *int64   `json:"dbSizeBytes,omitempty"`
 	DBSizeInUseBytes *int64   `json:"dbSizeInUseBytes,omitempty"`
 	DBSizeQuotaBytes *int64   `json:"dbSizeQuotaBytes,omitempty"`
@@ -75,13 +91,19 @@ type MemberStatus struct {
 	RaftIndex        *int64   `json:"raftIndex,omitempty"`
 	RaftAppliedIndex *int64   `json:"raftAppliedIndex,omitempty"`
 	Version          string   `json:"version,omitempty"`
+	LagEntries       *int64   `json:"lagEntries,omitempty"`
 	Alarms           []string `json:"alarms,omitempty"`
 	Volume           *Volume  `json:"volume,omitempty"`
 	Ready            *Ready   `json:"ready,omitempty"`
+	Claim            *Claim   `json:"claim,omitempty"`
+	PodStatus        *Pod     `json:"podStatus,omitempty"`
+	Lease            *Lease   `json:"lease,omitempty"`
+	Live             *Live    `json:"live,omitempty"`
 
 	Source        string     `json:"source,omitempty"`
 	HeartbeatTime *time.Time `json:"heartbeatTime,omitempty"`
 	PublishedAt   *time.Time `json:"publishedAt,omitempty"`
+	BackupAt      *time.Time `json:"backupAt,omitempty"`
 	CreatedAt     *time.Time `json:"createdAt,omitempty"`
 }
 
@@ -91,6 +113,72 @@ type Ready struct {
 	Reason  string     `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
+}
+
+// Claim is the claim of a member's data, as the API server has it. Volume is what the member itself tells.
+type Claim struct {
+	Name           string     `json:"name"`
+	UID            string     `json:"uid,omitempty"`
+	Phase          string     `json:"phase,omitempty"`
+	Volume         string     `json:"volume,omitempty"`
+	VolumeHandle   string     `json:"volumeHandle,omitempty"`
+	StorageClass   string     `json:"storageClass,omitempty"`
+	RequestedBytes *int64     `json:"requestedBytes,omitempty"`
+	CapacityBytes  *int64     `json:"capacityBytes,omitempty"`
+	ReclaimPolicy  string     `json:"reclaimPolicy,omitempty"`
+	DeletingSince  *time.Time `json:"deletingSince,omitempty"`
+}
+
+// Pod is a member's pod.
+type Pod struct {
+	UID           string     `json:"uid,omitempty"`
+	Phase         string     `json:"phase,omitempty"`
+	Reason        string     `json:"reason,omitempty"`
+	Message       string     `json:"message,omitempty"`
+	Node          string     `json:"node,omitempty"`
+	EtcdReady     bool       `json:"etcdReady"`
+	EtcdState     string     `json:"etcdState,omitempty"`
+	EtcdReason    string     `json:"etcdReason,omitempty"`
+	EtcdRestarts  int        `json:"etcdRestarts"`
+	DeletingUntil *time.Time `json:"deletingUntil,omitempty"`
+}
+
+// Lease is what druid's backup sidecar tells in its member's Lease.
+type Lease struct {
+	RenewTime *time.Time `json:"renewTime,omitempty"`
+	Role      string     `json:"role,omitempty"`
+}
+
+// Live is what a member itself has answered.
+type Live struct {
+	Endpoint   string         `json:"endpoint,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	NotAsked   bool           `json:"notAsked"`
+	Serves     bool           `json:"serves"`
+	ServeError string         `json:"serveError,omitempty"`
+	Learner    bool           `json:"learner"`
+	LeaderID   string         `json:"leaderID,omitempty"`
+	MemberList []ListedMember `json:"memberList,omitempty"`
+	ListError  string         `json:"memberListError,omitempty"`
+	Complaints []string       `json:"complaints,omitempty"`
+	Hash       *Hash          `json:"hash,omitempty"`
+	HashError  string         `json:"hashError,omitempty"`
+}
+
+// ListedMember is an entry of the member list that a member sees.
+type ListedMember struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name,omitempty"`
+	PeerURLs   []string `json:"peerURLs,omitempty"`
+	ClientURLs []string `json:"clientURLs,omitempty"`
+	Learner    bool     `json:"learner"`
+}
+
+// Hash is a checksum of a member's keys.
+type Hash struct {
+	Hash            uint32 `json:"hash"`
+	Revision        int64  `json:"revision"`
+	CompactRevision int64  `json:"compactRevision"`
 }
 
 // Volume is a member's volume.
@@ -130,11 +218,18 @@ func NewClusterStatus(r health.Report) ClusterStatus {
 			Unknown: r.Quorum.Unknown, Needed: r.Quorum.Needed,
 		},
 		Leader:   r.Leader,
+		PeerTLS:  pointer(r.PeerTLSWanted),
 		Members:  []MemberStatus{},
 		Findings: []Finding{},
 	}
+	if b, ok := r.Backups.Get(); ok {
+		s.Backups = &Backups{Full: newSnapshot(b.Full), Delta: newSnapshot(b.Delta)}
+	}
 	for _, m := range r.Members {
 		s.Members = append(s.Members, newMemberStatus(m))
+		if m.Live.Value.Hash != nil || m.Live.Value.HashErr != "" {
+			s.SameHashes = &r.HashesCompared
+		}
 	}
 	for _, f := range r.Findings {
 		s.Findings = append(s.Findings, Finding{
@@ -148,12 +243,13 @@ func newMemberStatus(m health.MemberReport) MemberStatus {
 	s := MemberStatus{
 		Name: m.Name, Pod: m.Pod, Health: string(m.Health), Reason: m.Reason, Message: m.Message, Role: m.Role,
 		State: m.State.Or(""), SubState: m.SubState.Or(""), ID: m.ID.Or(""), ClusterID: m.ClusterID.Or(""),
-		PeerTLSEnabled: pointer(m.PeerTLS),
-		DBSizeBytes:    pointer(m.DBSize), DBSizeInUseBytes: pointer(m.DBSizeInUse), DBSizeQuotaBytes: pointer(m.DBSizeQuota),
+		PeerTLSEnabled: pointer(m.PeerTLS), PeerTLSInConfig: pointer(m.PeerTLSConfigured),
+		DBSizeBytes: pointer(m.DBSize), DBSizeInUseBytes: pointer(m.DBSizeInUse), DBSizeQuotaBytes: pointer(m.DBSizeQuota),
 		Revision: pointer(m.Revision),
 		RaftTerm: pointer(m.RaftTerm), RaftIndex: pointer(m.RaftIndex), RaftAppliedIndex: pointer(m.RaftAppliedIndex),
 		Version: m.Version.Or(""), Alarms: m.Alarms.Or(nil),
-		Source:      string(source(m.Member)),
+		LagEntries: pointer(m.Lag), BackupAt: timestamp(m.Backup.Value),
+		Source:      string(m.Basis),
 		PublishedAt: timestamp(m.Published.Or(time.Time{})), HeartbeatTime: timestamp(m.Heartbeat.Or(time.Time{})),
 		CreatedAt: timestamp(m.Created),
 	}
@@ -168,21 +264,55 @@ func newMemberStatus(m health.MemberReport) MemberStatus {
 			s.Volume.AvailableBytes = &v.Available
 		}
 	}
+	s.observed(m.Member)
 	if c, ok := m.Ready.Get(); ok {
 		s.Ready = &Ready{Status: c.Status, Reason: c.Reason, Message: c.Message, Since: timestamp(c.Since)}
 	}
 	return s
 }
 
-// source is who has told what is known of a member.
-func source(m model.Member) model.Source {
-	switch {
-	case m.Published.Known():
-		return m.Published.Source
-	case m.State.Known():
-		return m.State.Source
-	default:
-		return m.Ready.Source
+func newSnapshot(s model.Snapshot) *Snapshot {
+	if s.Time.IsZero() {
+		return nil
+	}
+	return &Snapshot{Time: timestamp(s.Time), Revision: s.Revision}
+}
+
+// observed adds what is known of a member from outside of it, and what it has answered.
+func (s *MemberStatus) observed(m model.Member) {
+	positive := func(n int64) *int64 {
+		if n <= 0 {
+			return nil
+		}
+		return &n
+	}
+	if c, ok := m.Claim.Get(); ok {
+		s.Claim = &Claim{
+			Name: c.Name, UID: c.UID, Phase: c.Phase, Volume: c.Volume, VolumeHandle: c.Handle, StorageClass: c.StorageClass,
+			RequestedBytes: positive(c.Requested), CapacityBytes: positive(c.Capacity), ReclaimPolicy: c.ReclaimPolicy,
+			DeletingSince: timestamp(c.Deleting),
+		}
+	}
+	if p, ok := m.PodState.Get(); ok {
+		s.PodStatus = &Pod{
+			UID: p.UID, Phase: p.Phase, Reason: p.Reason, Message: p.Message, Node: p.Node, EtcdReady: p.Etcd.Ready,
+			EtcdState: p.Etcd.State, EtcdReason: p.Etcd.Reason, EtcdRestarts: p.Etcd.Restarts, DeletingUntil: timestamp(p.Deleting),
+		}
+	}
+	if t, ok := m.Lease.Get(); ok {
+		s.Lease = &Lease{RenewTime: timestamp(t), Role: m.LeaseRole.Value}
+	}
+	if l, ok := m.Live.Get(); ok {
+		s.Live = &Live{
+			Endpoint: l.Endpoint, Error: l.Err, NotAsked: l.NotAsked, Serves: l.Serves, ServeError: l.ServeErr, Learner: l.Learner,
+			LeaderID: l.Leader, ListError: l.ListErr, Complaints: l.Complaints, HashError: l.HashErr,
+		}
+		for _, e := range l.List {
+			s.Live.MemberList = append(s.Live.MemberList, ListedMember(e))
+		}
+		if h := l.Hash; h != nil {
+			s.Live.Hash = &Hash{Hash: h.Hash, Revision: h.Revision, CompactRevision: h.CompactRevision}
+		}
 	}
 }
 

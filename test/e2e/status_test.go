@@ -71,7 +71,7 @@ func (s *apiServer) adopted(t *testing.T, namespace, name string) {
 func TestStatus(t *testing.T) {
 	s := startAPIServer(t)
 	t.Run("no CRD", func(t *testing.T) {
-		s.plugin(t, "status").want(t, 2, "", lines("error: the server has no resource etcdmembers.druid.gardener.cloud: install it with 'kubectl etcdmember crd install', then 'kubectl etcdmember adopt CLUSTER'"))
+		s.plugin(t, "status").want(t, 2, "", lines("error: the server has no resource etcdmembers.druid.gardener.cloud and no etcds of etcd-druid: name a StatefulSet of etcd (sts/NAME, with --live), or install the resource with 'kubectl etcdmember crd install', then 'kubectl etcdmember adopt CLUSTER'"))
 	})
 	if r := s.plugin(t, "crd", "install"); r.code != 0 {
 		t.Fatal(r.stderr)
@@ -81,7 +81,7 @@ func TestStatus(t *testing.T) {
 		s.plugin(t, "status", "-A").want(t, 0, "", lines("No resources found"))
 		s.plugin(t, "status", "-n", "nosuch").want(t, 0, "", lines("No resources found in nosuch namespace."))
 		s.plugin(t, "status", "-n", "nosuch", "--exit-code").want(t, 2, "", lines("No resources found in nosuch namespace."))
-		s.plugin(t, "status", "main").want(t, 2, "", lines("error: no EtcdMember of main was found in namespace default; 'kubectl etcdmember adopt main' creates them"))
+		s.plugin(t, "status", "main").want(t, 2, "", lines("error: there is no etcd cluster main in namespace default: neither an Etcd, nor EtcdMembers, nor a StatefulSet of that name; see 'kubectl get etcds,statefulsets'"))
 	})
 
 	ns := s.namespace(t, "status")
