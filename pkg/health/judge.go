@@ -143,8 +143,14 @@ func (j *judge) publishedMember(m model.Member, r *MemberReport, set setter) vot
 	case seen:
 		r.Basis = model.SourcePod
 		r.Role = j.leaseRole(m)
+		before := len(j.report.Findings)
 		v := j.seenMember(m, set)
 		if m.HasEtcdMember {
+			if r.Health == MemberUnknown {
+				// That nobody publishes is the reason; what its pod does not prove either adds nothing.
+				j.report.Findings = j.report.Findings[:before]
+				set(MemberUnknown, string(why), message)
+			}
 			j.notPublished(m, why, message, v)
 		}
 		return v

@@ -118,7 +118,7 @@ func (s *Set) needPods(o ReadOptions) map[model.Key]string {
 		set := b.sets[key.Namespace+"/"+key.Name]
 		if set != nil {
 			replicas, _ := set.replicas()
-			needed = needed || int(set.Status.Value.ReadyReplicas.Value) < replicas
+			needed = needed || (set.Status.Value.ObservedGeneration.OK && int(set.Status.Value.ReadyReplicas.Value) < replicas)
 		}
 		if selector := b.podSelector(key, set); needed && selector != "" {
 			selectors[key] = selector

@@ -22,6 +22,7 @@ import (
 )
 
 var (
+	podResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	roleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 )
@@ -65,6 +66,35 @@ func (s *apiServer) adopted(t *testing.T, namespace, name string) {
 	}
 	for i, role := range []string{"Leader", "Follower", "Follower"} {
 		s.publish(t, namespace, fmt.Sprintf("%s-%d", name, i), serving(fmt.Sprintf("a%d", i), role, time.Now()), time.Now())
+		s.runPod(t, namespace, name, i)
+	}
+}
+
+// runPod creates a pod of a StatefulSet, and reports it running as a kubelet would.
+func (s *apiServer) runPod(t *testing.T, namespace, set string, ordinal int) {
+	t.Helper()
+	owner, err := s.dynamic.Resource(statefulSets).Namespace(namespace).Get(t.Context(), set, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, _, _ := unstructured.NestedMap(owner.Object, "spec", "selector", "matchLabels")
+	pod := s.in(t, namespace, podResource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": fmt.Sprintf("%s-%d", set, ordinal), "labels": labels, "ownerReferences": []any{map[string]any{
+			"apiVersion": "apps/v1", "kind": "StatefulSet", "name": set, "uid": string(owner.GetUID()), "controller": true,
+		}}},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "etcd", "image": "etcd"}}, "nodeName": "node1"},
+	}})
+	pod.Object["status"] = map[string]any{
+		"phase":      "Running",
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "ContainersReady", "status": "True"}},
+		"containerStatuses": []any{map[string]any{
+			"name": "etcd", "image": "etcd", "imageID": "etcd", "ready": true, "started": true, "restartCount": int64(0),
+			"state": map[string]any{"running": map[string]any{"startedAt": time.Now().UTC().Format(time.RFC3339)}},
+		}},
+	}
+	if _, err := s.dynamic.Resource(podResource).Namespace(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
