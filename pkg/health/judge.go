@@ -30,6 +30,7 @@ func Judge(c model.Cluster, o Options) Report {
 	j.revisions()
 	j.hashes()
 	j.tls()
+	j.leases()
 	j.claims()
 	j.set()
 	j.druid()
@@ -54,6 +55,8 @@ type judge struct {
 	report Report
 	// splitFound and corruptFound make a cluster Unhealthy although quorum holds.
 	splitFound, corruptFound bool
+	// severalClusters: the members are of more than one.
+	severalClusters bool
 	// unbounded: there may be voters that nothing is known of, so quorum can't be called lost.
 	unbounded bool
 }
@@ -396,13 +399,39 @@ func (j *judge) identity() {
 		for _, id := range sortedKeys(clusters) {
 			parts = append(parts, fmt.Sprintf("%s: %s", id, strings.Join(clusters[id], ", ")))
 		}
-		j.splitFound = true
+		j.splitFound, j.severalClusters = true, true
+		j.apart(clusters)
 		j.find(ClusterSplit, Critical, "", "the members are of more than one cluster: "+strings.Join(parts, "; "), "change nothing until it is clear which cluster has the data; nothing repairs this for you")
 	}
 	for _, id := range sortedKeys(ids) {
 		if names := ids[id]; len(names) > 1 {
 			j.find(DuplicateMemberID, Critical, "", fmt.Sprintf("%s have the same member ID %s: they run on copies of the same data, or one has published for the other", strings.Join(names, " and "), id), "stop one of them, and compare their volumes")
 			j.splitFound = true
+		}
+	}
+}
+
+// apart marks the members that are not of the cluster that most are of: those that serve do so for a cluster of their own.
+func (j *judge) apart(clusters map[string][]string) {
+	most, total := "", 0
+	for id, names := range clusters {
+		total += len(names)
+		if len(names) > len(clusters[most]) {
+			most = id
+		}
+	}
+	if 2*len(clusters[most]) <= total {
+		most = ""
+	}
+	for i := range j.report.Members {
+		m := &j.report.Members[i]
+		id := m.ClusterID.Value
+		if _, counted := clusters[id]; !counted || id == most || m.vote == voteUnknown {
+			continue
+		}
+		m.Health, m.Reason, m.Message = MemberUnhealthy, string(ClusterSplit), "it is of cluster "+id
+		if most != "" {
+			m.Message += ", and most members are of " + most
 		}
 	}
 }
@@ -420,6 +449,9 @@ func (j *judge) leader() {
 		return cmp.Or(cmp.Compare(b.RaftTerm.Or(0), a.RaftTerm.Or(0)), b.Lease.Value.Compare(a.Lease.Value))
 	}
 	slices.SortStableFunc(leaders, compare)
+	if j.severalClusters {
+		defer func() { j.report.Leader = "" }() // each of the clusters may have one
+	}
 	switch len(leaders) {
 	case 0:
 		if n, known := j.report.Wanted.Get(); len(j.report.Members) > 0 && (!known || n > 0) {

@@ -35,7 +35,7 @@ func voter(i int) model.Member {
 		role = "Leader"
 	}
 	return model.Member{
-		Name: name, Pod: name, Created: now.Add(-time.Hour),
+		Name: name, Pod: name, HasEtcdMember: true, Created: now.Add(-time.Hour),
 		ID: known(fmt.Sprintf("%x", 0xa0+i)), ClusterID: known("c1"),
 		State: known("Started"), SubState: known(role),
 		Ready:   known(model.Condition{Status: "True", Reason: "Serving", Since: now.Add(-time.Hour)}),
@@ -64,7 +64,7 @@ func publisherGone(m *model.Member) {
 }
 
 func neverPublished(m *model.Member) {
-	*m = model.Member{Name: m.Name, Pod: m.Pod, Created: m.Created, Heartbeat: model.Known(time.Time{}, model.SourceHeartbeat, time.Time{})}
+	*m = model.Member{Name: m.Name, Pod: m.Pod, HasEtcdMember: true, Created: m.Created, Heartbeat: model.Known(time.Time{}, model.SourceHeartbeat, time.Time{})}
 }
 
 func alarmed(m *model.Member) {
@@ -240,7 +240,7 @@ func TestVerdict(t *testing.T) {
 		},
 		"a split cluster": {
 			cluster: cluster(3, at(2, func(m *model.Member) { m.ClusterID = known("c2"); m.SubState = known("Leader") })),
-			verdict: Unhealthy, reason: ClusterSplit, quorum: QuorumIsUnknown, health: "HHH", codes: "ClusterSplit SeveralLeaders",
+			verdict: Unhealthy, reason: ClusterSplit, quorum: QuorumIsUnknown, health: "HHU", codes: "ClusterSplit SeveralLeaders",
 		},
 		"a member that can't be judged proves no split": {
 			cluster: cluster(3, at(2, func(m *model.Member) { m.ClusterID = known("c2"); publisherGone(m) })),

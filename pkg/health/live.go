@@ -139,6 +139,9 @@ func (j *judge) membership() bool {
 	listed := make([]bool, len(r.Members))
 	for _, entry := range list {
 		i := j.match(entry)
+		if i < 0 && j.elsewhere(entry, r.Members[reference].ClusterID.Value) {
+			continue // the split says it all
+		}
 		if i < 0 {
 			r.Members = append(r.Members, j.unmatched(entry, teller))
 			listed = append(listed, true)
@@ -155,12 +158,13 @@ func (j *judge) membership() bool {
 			}
 			continue
 		}
+		if m.ClusterID.Source == model.SourceLive && m.ClusterID.Value != r.Members[reference].ClusterID.Value {
+			continue
+		}
 		m.vote = voteNone
 		switch {
 		case m.Live.Value.Serves || m.Live.Value.Err == "" && m.Live.Known():
-			if m.ClusterID.Value == r.Members[reference].ClusterID.Value {
-				j.find(NotInMembership, Warning, m.Name, fmt.Sprintf("it answers as %s, and %s does not list it: it was removed", m.ID.Or("an unknown ID"), teller), "a removed member does not come back by itself: replace its volume while the others hold quorum")
-			}
+			j.find(NotInMembership, Warning, m.Name, fmt.Sprintf("it answers as %s, and %s does not list it: it was removed", m.ID.Or("an unknown ID"), teller), "a removed member does not come back by itself: replace its volume while the others hold quorum")
 		default:
 			m.Reason, m.Message = string(MemberNotJoined), teller+" does not list it: it has not joined, or was removed"
 			if m.Health != MemberUnhealthy {
@@ -220,6 +224,13 @@ func (j *judge) match(entry model.Listed) int {
 	return slices.IndexFunc(ms, func(m MemberReport) bool { return free(m) && m.ID.Value == entry.ID })
 }
 
+// elsewhere says whether the member of an entry's name answers, as one of another cluster.
+func (j *judge) elsewhere(entry model.Listed, clusterID string) bool {
+	return slices.ContainsFunc(j.report.Members, func(m MemberReport) bool {
+		return entry.Name != "" && m.Name == entry.Name && m.ClusterID.Source == model.SourceLive && m.ClusterID.Value != clusterID
+	})
+}
+
 // entry compares a member with its entry in the member list.
 func (j *judge) entry(m *MemberReport, entry model.Listed) {
 	m.listed = true
@@ -274,6 +285,9 @@ func loopback(host string) bool {
 // unmatched is the row of an entry of the member list that nothing else is known of.
 func (j *judge) unmatched(entry model.Listed, teller string) MemberReport {
 	name := cmp.Or(entry.Name, entry.ID)
+	if slices.ContainsFunc(j.report.Members, func(m MemberReport) bool { return m.Name == name }) {
+		name = entry.ID // a former self of a member that is there
+	}
 	m := MemberReport{
 		Member: model.Member{Name: name, ID: model.Known(entry.ID, model.SourceLive, j.Now)},
 		Health: MemberUnhealthy, Reason: string(MemberWithoutPod), Message: "it is in the membership, and there is no pod of it",

@@ -180,6 +180,23 @@ func (j *judge) claims() {
 	}
 }
 
+// leases tells of druid's Leases of members that have answered for themselves: they are well, and druid takes them not to be.
+func (j *judge) leases() {
+	for _, m := range j.report.Members {
+		lease, known := m.Lease.Get()
+		if j.report.Key.Kind != model.KindEtcd || m.Basis != model.SourceLive || m.vote != voteUp {
+			continue
+		}
+		logs := "see whether its backup sidecar runs: kubectl logs " + m.Pod + " -c backup-restore" + j.inNamespace()
+		switch {
+		case m.NoLease:
+			j.find(LeaseMissing, Notice, m.Name, "there is no Lease "+m.Name+", so druid does not count it", logs)
+		case known && (lease.IsZero() || j.Now.Sub(lease) > LeaseStaleAfter):
+			j.find(LeaseExpired, Notice, m.Name, "its Lease is not renewed, so druid takes it for lost, and its backups may have stopped", logs)
+		}
+	}
+}
+
 // tls compares what is wanted, what is configured and what runs.
 func (j *judge) tls() {
 	wanted, wantedKnown := j.report.PeerTLSWanted.Get()
