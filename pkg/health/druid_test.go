@@ -152,7 +152,7 @@ func TestDruid(t *testing.T) {
 		},
 		"etcd has just been started: its probe may not have come round": {
 			cluster: druid(1, pod(0, unready(20*time.Second)), at(0, lease(25*time.Second))),
-			verdict: Unknown, reason: QuorumUnknown, quorum: "Unknown 0/1 1", health: "U", codes: "QuorumUnknown MemberNotServing NoLeaderKnown DruidDisagrees",
+			verdict: Unknown, reason: QuorumUnknown, quorum: "Unknown 0/1 1", health: "?", codes: "QuorumUnknown MemberNotServing NoLeaderKnown",
 		},
 		"two of three are not ready: quorum is lost, whatever druid says": {
 			cluster: druid(3, pod(0, unready(time.Hour)), pod(1, unready(time.Hour)), pod(2, unready(time.Hour)), at(0, lease(40*time.Second)), at(1, lease(40*time.Second)), at(2, lease(40*time.Second))),

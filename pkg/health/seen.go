@@ -58,6 +58,8 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 		return down(PodNotRunning, cmp.Or(etcd.Reason, "ContainerNotRunning"), fmt.Sprintf("etcd does not run: its container is %s%s, restarted %d times", cmp.Or(etcd.State, "not started"), because(etcd.Reason, etcd.Message), etcd.Restarts), "see what it said last: kubectl logs "+m.Pod+" -c "+etcd.Name+" -p"+j.inNamespace())
 	case !etcd.Ready && druid && j.neverJoined(m):
 		return down(MemberNotJoined, string(MemberNotJoined), "it runs and has never joined the cluster: its Lease was never held, and etcd is not ready", "see what keeps it: kubectl logs "+m.Pod+" -c backup-restore"+j.inNamespace())
+	case !etcd.Ready && druid && !etcd.Since.IsZero() && j.Now.Sub(etcd.Since) <= StartGrace:
+		return unsure(MemberNotServing, "JustStarted", fmt.Sprintf("etcd was started %s ago and is not ready yet: its probe may not have come round", age(j.Now, etcd.Since)), "look again in a minute; --live asks it now")
 	case !etcd.Ready:
 		message := "etcd runs and is not ready"
 		if !etcd.Since.IsZero() {
@@ -65,9 +67,8 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 		}
 		set(MemberUnhealthy, "NotReady", message)
 		j.find(MemberNotServing, Warning, m.Name, message, "see what etcd says: kubectl logs "+m.Pod+" -c "+etcd.Name+j.inNamespace()+"; --live asks it")
-		// Its probe may not have come round yet; and what other probes than druid's ask is not known.
-		if !druid || etcd.Since.IsZero() || j.Now.Sub(etcd.Since) <= StartGrace {
-			return voteUnknown
+		if !druid || etcd.Since.IsZero() {
+			return voteUnknown // what other probes than druid's ask is not known
 		}
 		return voteDown
 	case pod.Ready == "False" && pod.ContainersReady == "True":
