@@ -455,7 +455,11 @@ func (j *judge) leader() {
 	switch len(leaders) {
 	case 0:
 		if n, known := j.report.Wanted.Get(); len(j.report.Members) > 0 && (!known || n > 0) {
-			j.find(NoLeaderKnown, Warning, "", "no member that can be believed says that it leads", "")
+			severity := Warning
+			if slices.ContainsFunc(j.report.Members, func(m MemberReport) bool { return m.Basis == model.SourcePod && m.vote == voteUp }) {
+				severity = Notice // somebody leads, or etcd would not be ready; Leases tell of it up to 10 s late
+			}
+			j.find(NoLeaderKnown, severity, "", "no member that can be believed says that it leads", "")
 		}
 	case 1:
 		j.report.Leader = leaders[0].Name

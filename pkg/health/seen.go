@@ -51,7 +51,9 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 		return voteDown
 	case pod.Phase == "Pending" && etcd.State != "Running":
 		reason, message := cmp.Or(etcd.Reason, pod.Reason, "PodPending"), cmp.Or(etcd.Message, pod.Message)
-		return down(PodNotRunning, reason, "its pod is Pending"+because(reason, message)+j.claimTrouble(m), describe)
+		v := down(PodNotRunning, reason, "its pod is Pending"+because(reason, message)+j.claimTrouble(m), describe)
+		j.brief("its pod is Pending (" + reason + ")")
+		return v
 	case etcd.Name == "":
 		return unsure(PodUnread, "NoEtcdContainer", "no container in its pod "+m.Pod+" is known to run etcd: it needs the name etcd, or to be the only one that starts it", "")
 	case etcd.State != "Running" && !etcd.Ready:

@@ -35,8 +35,9 @@ func (j *judge) druid() {
 	reconcile := "ask druid for it: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
 	switch {
 	case e.LastOperation.State == "Error":
-		message := "druid could not reconcile the Etcd"
+		message, brief := "druid could not reconcile the Etcd", "druid could not reconcile the Etcd"
 		if n := len(e.LastErrors); n > 0 {
+			brief += ": " + e.LastErrors[n-1].Code
 			message += fmt.Sprintf(": %s: %s", e.LastErrors[n-1].Code, e.LastErrors[n-1].Description)
 		}
 		advice := "see druid's errors: kubectl get etcd " + name + " -o jsonpath='{.status.lastErrors}'" + ns
@@ -44,6 +45,7 @@ func (j *judge) druid() {
 			advice = "the claim template of a StatefulSet can't be changed: put the old storageCapacity back, or roll the volumes"
 		}
 		j.find(ReconcileFailed, Warning, "", message, advice)
+		j.brief(brief)
 	case e.Suspended:
 		message := "druid is told not to reconcile the Etcd (annotation druid.gardener.cloud/suspend-etcd-spec-reconcile)"
 		if behind {
@@ -145,6 +147,7 @@ func (j *judge) set() {
 func (j *judge) claims() {
 	r := &j.report
 	e, druid := r.Etcd.Get()
+	unwanted := map[string][]string{} // members by what is not as wanted
 	for _, m := range r.Members {
 		c, known := m.Claim.Get()
 		if !known {
@@ -165,11 +168,16 @@ func (j *judge) claims() {
 			j.find(ClaimReplaced, Warning, m.Name, fmt.Sprintf("it runs on claim %s with UID %s, and the claim of that name now has UID %s", c.Name, v.ClaimUID, c.UID), "its pod must be made anew to use the new claim, while the others hold quorum")
 		}
 		if druid && e.StorageCapacity > 0 && c.Requested > 0 && c.Requested != e.StorageCapacity {
-			j.find(VolumeNotAsWanted, Notice, m.Name, fmt.Sprintf("its claim asks for %s, and the Etcd wants %s", quantity(c.Requested), quantity(e.StorageCapacity)), "roll the volumes")
+			size := fmt.Sprintf("claims ask for %s, and the Etcd wants %s", quantity(c.Requested), quantity(e.StorageCapacity))
+			unwanted[size] = append(unwanted[size], m.Name)
 		}
 		if druid && e.StorageClass != "" && c.StorageClass != "" && c.StorageClass != e.StorageClass {
-			j.find(VolumeNotAsWanted, Notice, m.Name, fmt.Sprintf("its claim is of storage class %s, and the Etcd wants %s", c.StorageClass, e.StorageClass), "roll the volumes")
+			class := fmt.Sprintf("claims are of storage class %s, and the Etcd wants %s", c.StorageClass, e.StorageClass)
+			unwanted[class] = append(unwanted[class], m.Name)
 		}
+	}
+	for _, what := range sortedKeys(unwanted) {
+		j.find(VolumeNotAsWanted, Notice, "", what+": "+strings.Join(unwanted[what], ", "), "roll the volumes, one member at a time")
 	}
 	var loose []string
 	for _, c := range r.LooseClaims {
