@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/test/apiserver"
 )
 
 var (
@@ -458,7 +459,7 @@ func TestAdoptedMembersGoWithTheEtcd(t *testing.T) {
 	if r := s.plugin(t, "crd", "install"); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
-	start(t, binary(t, "k8s", "k8s"), "kube-controller-manager", "--kubeconfig="+s.kubeconfig, "--controllers=garbage-collector-controller",
+	apiserver.StartProgram(t, apiserver.Binary(t, "k8s", "k8s"), "kube-controller-manager", "--kubeconfig="+s.kubeconfig, "--controllers=garbage-collector-controller",
 		"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false")
 	owner := s.in(t, "default", etcds, etcd(t, "main", 3))
 	s.in(t, "default", statefulSets, statefulSet(t, "events", "registry.example/etcd:v3.7.3"))

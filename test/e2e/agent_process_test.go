@@ -26,6 +26,7 @@ import (
 	"github.com/etcdmember/kubectl-etcdmember/pkg/agent"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 	etcdclient "github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
+	"github.com/etcdmember/kubectl-etcdmember/test/apiserver"
 	"github.com/etcdmember/kubectl-etcdmember/test/lab/pki"
 )
 
@@ -75,14 +76,14 @@ func startAgentProcesses(t *testing.T) *agentProcesses {
 	peers := map[string]string{}
 	for i := range 3 {
 		name := fmt.Sprintf("main-%d", i)
-		m := &agentProcess{name: name, clientURL: "https://" + freePort(t), health: freePort(t)}
-		peers[name] = "https://" + freePort(t)
+		m := &agentProcess{name: name, clientURL: "https://" + apiserver.FreePort(t), health: apiserver.FreePort(t)}
+		peers[name] = "https://" + apiserver.FreePort(t)
 		initial = append(initial, name+"="+peers[name])
 		p.members = append(p.members, m)
 	}
 	for _, m := range p.members {
 		data := filepath.Join(dir, m.name)
-		m.command = &exec.Cmd{Path: binary(t, "etcd37", "etcd"), SysProcAttr: dieWithParent(), Args: []string{"etcd",
+		m.command = &exec.Cmd{Path: apiserver.Binary(t, "etcd37", "etcd"), SysProcAttr: apiserver.DieWithParent(), Args: []string{"etcd",
 			"--name=" + m.name, "--data-dir=" + data, "--unsafe-no-fsync", "--log-level=error",
 			"--listen-client-urls=" + m.clientURL, "--advertise-client-urls=" + m.clientURL,
 			"--listen-peer-urls=" + peers[m.name], "--initial-advertise-peer-urls=" + peers[m.name],

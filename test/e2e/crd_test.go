@@ -20,6 +20,7 @@ import (
 
 	"github.com/etcdmember/kubectl-etcdmember/config/crd"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/test/apiserver"
 )
 
 const (
@@ -434,7 +435,7 @@ func TestCRD(t *testing.T) {
 func TestCRDBadInput(t *testing.T) {
 	dir := t.TempDir()
 	nowhere := filepath.Join(dir, "nowhere")
-	port := freePort(t)
+	port := apiserver.FreePort(t)
 	if err := os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: \"https://"+port+"\"}}]}"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
+	"github.com/etcdmember/kubectl-etcdmember/test/apiserver"
 )
 
 // kubectl runs a real kubectl.
@@ -23,7 +24,7 @@ func (s *apiServer) kubectl(t *testing.T, path string, args ...string) run {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary(t, "k8s", "k8s"))
+	cmd := exec.CommandContext(ctx, apiserver.Binary(t, "k8s", "k8s"))
 	cmd.Args = append([]string{"kubectl"}, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "HOME="+t.TempDir(), "PATH="+path+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

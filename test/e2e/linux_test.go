@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +30,3 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Cleanup(func() { program.Close() })
 	return user, program
 }
-
-// dieWithParent has the kernel end a process with the one that started it, even after kill -9.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

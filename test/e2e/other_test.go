@@ -4,11 +4,8 @@ package e2e
 
 import (
 	"os"
-	"syscall"
 	"testing"
 )
-
-func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
