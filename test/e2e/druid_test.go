@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,6 +40,7 @@ func TestDruidOnServer(t *testing.T) {
 		}
 	})
 	t.Run("what may not be listed", s.druidForbidden)
+	t.Run("what kubectl writes of them", s.druidDumped)
 	t.Run("what druid's objects should not hold", s.druidRubbish)
 	for _, state := range druidStates(t) {
 		t.Run(state, func(t *testing.T) {
@@ -84,6 +87,37 @@ func TestDruidOnServer(t *testing.T) {
 	}
 }
 
+// druidDumped reads what a real kubectl has written of a cluster.
+func (s *apiServer) druidDumped(t *testing.T) {
+	ns := s.namespace(t, "druid-dumped")
+	s.load(t, readDump(t, "03a-member-cut-80s", ns, time.Now()))
+	s.renew(t, ns)
+	table := s.plugin(t, "status", "-n", ns, "-o", "json", "--exit-code")
+	const kinds = "etcds.druid.gardener.cloud,etcdopstasks,leases,statefulsets,pods,persistentvolumeclaims"
+	for _, format := range []string{"yaml", "json"} {
+		file := filepath.Join(t.TempDir(), "all."+format)
+		dumped := s.kubectl(t, "", "get", kinds, "-n", ns, "-o", format)
+		if dumped.code != 0 {
+			t.Fatal(dumped.stderr)
+		}
+		if err := os.WriteFile(file, []byte(dumped.stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := s.plugin(t, "status", "-f", file, "--now", time.Now().UTC().Format(time.RFC3339), "-o", "json", "--exit-code")
+		if d := cmp.Diff(masked(t, table.stdout), masked(t, read.stdout)); d != "" || read.code != table.code {
+			t.Errorf("get -o %s: exit codes %d and %d (-server +file):\n%s", format, table.code, read.code, d)
+		}
+	}
+	// A dump of kubectl's has pods and nodes, but neither Etcds, StatefulSets nor Leases: nothing in it proves anything.
+	dir := t.TempDir()
+	if r := s.kubectl(t, "", "cluster-info", "dump", "--namespaces="+ns, "--output-directory="+dir); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	s.plugin(t, "status", "-f", dir).want(t, 0, "", lines("No resources found in the files."))
+	s.plugin(t, "status", "-f", dir, "sts/etcd-main", "--exit-code", "-o", "jsonpath={.verdict} {.members[*].health} {.members[*].name}").
+		want(t, 2, "Unknown Unhealthy Unknown Unknown etcd-main-0 etcd-main-1 etcd-main-2", "")
+}
+
 // druidForbidden looks at a healthy cluster as users who may list everything but one kind.
 func (s *apiServer) druidForbidden(t *testing.T) {
 	ns := s.namespace(t, "druid-forbidden")
@@ -127,7 +161,7 @@ func (s *apiServer) druidForbidden(t *testing.T) {
 			// The server takes a moment to know of a new role, and until then forbids more than is meant.
 			s.mayList(t, user, ns, all, tc.resource)
 
-			// The heartbeats are of before the server was asked; the cluster is loaded anew only where they count.
+			// Until here more time may have passed than a Lease is good for.
 			s.renew(t, ns)
 			r := s.plugin(t, "status", "-n", ns, "etcd/etcd-main", "--as="+user, "--exit-code", "-o", "jsonpath={.verdict}")
 			if r.code != tc.code || r.stdout != tc.verdict || !strings.HasPrefix(r.stderr, tc.stderr) {
