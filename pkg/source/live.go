@@ -525,7 +525,7 @@ func (l *Live) secret(ctx context.Context, namespace, name, flags string) (map[s
 
 func entry(data map[string][]byte, namespace, name, key string) ([]byte, error) {
 	if len(data[key]) == 0 {
-		return nil, fmt.Errorf("Secret %s/%s has no %s", namespace, name, key)
+		return nil, fmt.Errorf("there is no %s in Secret %s/%s", key, namespace, name)
 	}
 	return data[key], nil
 }

@@ -339,8 +339,8 @@ func TestLiveFailures(t *testing.T) {
 	})
 	direct := l.reach
 	tunnels := map[string]*tunnel{}
-	tunnels["forward-refused"], _ = to(t, &kubelet{serve: refuse})
-	tunnels["forward-failed"], _ = to(t, &kubelet{serve: cantForward})
+	tunnels["forward-refused"] = to(t, &kubelet{serve: refuse})
+	tunnels["forward-failed"] = to(t, &kubelet{serve: cantForward})
 	l.reach = func(ctx context.Context, c *model.Cluster, m *model.Member) route {
 		if tunnel := tunnels[m.Pod]; tunnel != nil {
 			return &forwardRoute{port: 2379, tunnel: tunnel}
@@ -558,8 +558,8 @@ func TestLiveTLS(t *testing.T) {
 		"a CA that is not read":         {access: model.Access{TLS: true, TLSKnown: true, CASecret: "secret", ClientSecret: "client"}, err: "can't read Secret ns/secret; give --cacert, or have it permitted: secrets secret is forbidden", notAsked: true},
 		"a certificate that is not":     {access: model.Access{TLS: true, TLSKnown: true, CASecret: "both", ClientSecret: "secret"}, err: "give --cert and --key, or have it permitted", notAsked: true},
 		"no CA":                         {access: model.Access{TLS: true, TLSKnown: true}, err: "give --cacert", notAsked: true},
-		"a Secret without the CA":       {access: model.Access{TLS: true, TLSKnown: true, CASecret: "client"}, err: "Secret ns/client has no ca.crt", notAsked: true},
-		"a Secret without the key":      {access: model.Access{TLS: true, TLSKnown: true, CASecret: "both", ClientSecret: "half"}, err: "Secret ns/half has no tls.key", notAsked: true},
+		"a Secret without the CA":       {access: model.Access{TLS: true, TLSKnown: true, CASecret: "client"}, err: "there is no ca.crt in Secret ns/client", notAsked: true},
+		"a Secret without the key":      {access: model.Access{TLS: true, TLSKnown: true, CASecret: "both", ClientSecret: "half"}, err: "there is no tls.key in Secret ns/half", notAsked: true},
 		"a CA that is none":             {access: model.Access{TLS: true, TLSKnown: true, CASecret: "junk"}, err: "no certificate in PEM", notAsked: true},
 		"another CA":                    {access: model.Access{TLS: true, TLSKnown: true, CASecret: "other", ClientSecret: "client"}, err: "--cacert names another", notAsked: true},
 		"another's certificate":         {access: model.Access{TLS: true, TLSKnown: true, CASecret: "both", ClientSecret: "foreign"}, err: "it does not accept our certificate", refused: true},

@@ -149,7 +149,7 @@ func waitForEver(ctx context.Context) (httpstream.Connection, func(), error) {
 }
 
 // to opens a tunnel to a kubelet past all API servers.
-func to(t *testing.T, k *kubelet) (*tunnel, httpstream.Connection) {
+func to(t *testing.T, k *kubelet) *tunnel {
 	t.Helper()
 	noLeak(t)
 	near, far := net.Pipe()
@@ -165,7 +165,7 @@ func to(t *testing.T, k *kubelet) (*tunnel, httpstream.Connection) {
 		tunnel.Close()
 		_ = server.Close()
 	})
-	return tunnel, server
+	return tunnel
 }
 
 func dial(t *testing.T, tunnel *tunnel) *forwardedConn {
@@ -182,7 +182,7 @@ func dial(t *testing.T, tunnel *tunnel) *forwardedConn {
 
 func TestForwardedConnections(t *testing.T) {
 	k := &kubelet{serve: echo}
-	tunnel, _ := to(t, k)
+	tunnel := to(t, k)
 	// Several at once, in one tunnel.
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -206,7 +206,7 @@ func TestForwardedConnections(t *testing.T) {
 }
 
 func TestForwardedDeadline(t *testing.T) {
-	tunnel, _ := to(t, &kubelet{serve: echo})
+	tunnel := to(t, &kubelet{serve: echo})
 	conn := dial(t, tunnel)
 	if err := conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestForwardedDeadline(t *testing.T) {
 }
 
 func TestForwardedRefusal(t *testing.T) {
-	tunnel, _ := to(t, &kubelet{serve: refuse})
+	tunnel := to(t, &kubelet{serve: refuse})
 	conn := dial(t, tunnel)
 	_, err := conn.Read(make([]byte, 1))
 	var failure *ForwardError
@@ -257,7 +257,7 @@ func TestForwardedRefusal(t *testing.T) {
 }
 
 func TestForwardedEnd(t *testing.T) {
-	tunnel, server := to(t, &kubelet{serve: func(data, failures httpstream.Stream) {
+	tunnel := to(t, &kubelet{serve: func(data, failures httpstream.Stream) {
 		_, _ = io.WriteString(data, "bye")
 		if _, err := data.Read(make([]byte, 1)); err == nil {
 			_ = data.Close()
@@ -271,7 +271,7 @@ func TestForwardedEnd(t *testing.T) {
 	}
 	conn = dial(t, tunnel)
 	_, _ = io.ReadFull(conn, make([]byte, 3))
-	_ = server.Close()
+	tunnel.kill()
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "the port-forward to pod ns/main-0 was closed") {
 		t.Errorf("the end of the tunnel is %v", err)
 	}
@@ -421,6 +421,14 @@ func TestSilentServer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tunnel := openTunnel(ctx, &rest.Config{Host: "http://" + listener.Addr().String()}, at, "pod ns/main-0")
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	cancel(errors.New("not done within 2s"))
 	_, err = tunnel.Dial(t.Context(), 2379)
 	if err == nil || err.Error() != "opening a port-forward to pod ns/main-0: not done within 2s" {
