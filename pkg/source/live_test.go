@@ -260,7 +260,7 @@ func TestLiveOneTimeout(t *testing.T) {
 		}}).serve(t, nil),
 	})
 	direct := l.reach
-	unacknowledged := silentTunnel(t)
+	unacknowledged := silentTunnel(t, true)
 	l.reach = func(ctx context.Context, c *model.Cluster, m *model.Member) route {
 		switch m.Pod {
 		case "unopened":

@@ -76,6 +76,8 @@ func noLeak(t *testing.T) {
 // kubelet is the other end of port-forwards: it pairs streams, and does with each pair as it is told.
 type kubelet struct {
 	serve func(data, failures httpstream.Stream)
+	// open is how many pairs it serves.
+	open atomic.Int32
 
 	mu    sync.Mutex
 	pairs map[string]map[string]httpstream.Stream
@@ -97,6 +99,8 @@ func (k *kubelet) stream(s httpstream.Stream, acknowledged <-chan struct{}) erro
 	if len(pair) == 2 {
 		k.ports = append(k.ports, s.Headers().Get("port"))
 		go func() {
+			k.open.Add(1)
+			defer k.open.Add(-1)
 			<-acknowledged
 			k.serve(pair["data"], pair["error"])
 		}()
@@ -185,8 +189,10 @@ func TestForwardedConnections(t *testing.T) {
 	tunnel := to(t, k)
 	// Several at once, in one tunnel.
 	var wg sync.WaitGroup
+	var conns []*forwardedConn
 	for i := range 8 {
 		conn := dial(t, tunnel)
+		conns = append(conns, conn)
 		wg.Go(func() {
 			sent := strings.Repeat(fmt.Sprint(i), 100_000)
 			go func() { _, _ = io.WriteString(conn, sent) }()
@@ -200,6 +206,24 @@ func TestForwardedConnections(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	// The end of a connection reaches the pod, while the tunnel stays.
+	if n := k.open.Load(); n != 8 {
+		t.Errorf("%d connections are served: want 8", n)
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	eventually(t, func() error {
+		if n := k.open.Load(); n > 0 {
+			return fmt.Errorf("%d connections are still served", n)
+		}
+		return nil
+	})
+	select {
+	case <-tunnel.conn.CloseChan():
+		t.Error("the tunnel is closed")
+	default:
+	}
 	if len(k.ports) != 8 || k.ports[0] != "2379" {
 		t.Errorf("ports %q were forwarded", k.ports)
 	}
@@ -278,30 +302,36 @@ func TestForwardedEnd(t *testing.T) {
 }
 
 // silentTunnel is a tunnel to a kubelet that takes all, and says nothing.
-func silentTunnel(t *testing.T) *tunnel {
+func silentTunnel(t *testing.T, canKill bool) *tunnel {
 	t.Helper()
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	t.Cleanup(func() { _ = far.Close() })
 	return startTunnel(t.Context(), "pod ns/unacknowledged", func(context.Context) (httpstream.Connection, func(), error) {
 		conn, err := httpspdy.NewClientConnection(near)
+		if !canKill {
+			return conn, nil, err
+		}
 		return conn, func() { _ = near.Close() }, err
 	})
 }
 
-// TestUnacknowledged: a kubelet that has stopped holds nobody up, nor the tunnel open.
+// TestUnacknowledged: a kubelet that has stopped holds nobody up, nor the tunnel open, be it by websocket or by SPDY, of which
+// nobody has the connection.
 func TestUnacknowledged(t *testing.T) {
-	tunnel := silentTunnel(t)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("not done within 50ms"))
-	defer cancel()
-	if _, err := tunnel.Dial(ctx, 2379); err == nil || err.Error() != "forwarding to port 2379 of pod ns/unacknowledged: not done within 50ms" {
-		t.Errorf("dialling: %v", err)
-	}
-	tunnel.Close()
-	select {
-	case <-tunnel.conn.CloseChan():
-	case <-time.After(inTime):
-		t.Error("the tunnel is not closed")
+	for _, canKill := range []bool{true, false} {
+		tunnel := silentTunnel(t, canKill)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("not done within 50ms"))
+		defer cancel()
+		if _, err := tunnel.Dial(ctx, 2379); err == nil || err.Error() != "forwarding to port 2379 of pod ns/unacknowledged: not done within 50ms" {
+			t.Errorf("dialling: %v", err)
+		}
+		tunnel.Close()
+		select {
+		case <-tunnel.conn.CloseChan():
+		case <-time.After(inTime):
+			t.Error("the tunnel is not closed")
+		}
 	}
 }
 
