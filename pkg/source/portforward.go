@@ -130,8 +130,39 @@ func upgradeWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (ht
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := httpspdy.NewClientConnection(portforward.NewTunnelingConnection("port-forward", socket))
+	conn, err := httpspdy.NewClientConnection(&frames{Conn: portforward.NewTunnelingConnection("port-forward", socket)})
 	return conn, func() { _ = socket.NetConn().Close() }, err
+}
+
+// frames writes whole frames of SPDY, whose own library writes each of their fields for itself: as a message of the websocket,
+// a record of TLS, and a call of the kernel each, and the same again from the API server to the kubelet.
+type frames struct {
+	net.Conn
+	// pending is the beginning of a frame. The library writes one frame at a time.
+	pending []byte
+}
+
+// frameHeader is the length of what every frame begins with. Its last three bytes are the length of the rest.
+const frameHeader = 8
+
+func (f *frames) Write(p []byte) (int, error) {
+	f.pending = append(f.pending, p...)
+	whole := 0
+	for rest := f.pending; len(rest) >= frameHeader; rest = f.pending[whole:] {
+		length := frameHeader + (int(rest[5])<<16 | int(rest[6])<<8 | int(rest[7]))
+		if len(rest) < length {
+			break
+		}
+		whole += length
+	}
+	if whole == 0 {
+		return len(p), nil
+	}
+	if _, err := f.Conn.Write(f.pending[:whole]); err != nil {
+		return 0, err
+	}
+	f.pending = append(f.pending[:0], f.pending[whole:]...)
+	return len(p), nil
 }
 
 func upgradeSPDY(ctx context.Context, config *rest.Config, at *url.URL) (httpstream.Connection, error) {

@@ -162,7 +162,7 @@ func to(t *testing.T, k *kubelet) *tunnel {
 		t.Fatal(err)
 	}
 	tunnel := startTunnel(t.Context(), "pod ns/main-0", func(context.Context) (httpstream.Connection, func(), error) {
-		conn, err := httpspdy.NewClientConnection(near)
+		conn, err := httpspdy.NewClientConnection(&frames{Conn: near})
 		return conn, func() { _ = near.Close() }, err
 	})
 	t.Cleanup(func() {
@@ -226,6 +226,39 @@ func TestForwardedConnections(t *testing.T) {
 	}
 	if len(k.ports) != 8 || k.ports[0] != "2379" {
 		t.Errorf("ports %q were forwarded", k.ports)
+	}
+}
+
+// written is a connection that keeps what is written to it.
+type written struct {
+	net.Conn
+	writes []string
+	err    error
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.writes = append(w.writes, string(p))
+	return len(p), w.err
+}
+
+func TestFrames(t *testing.T) {
+	frame := func(n int) string {
+		return "abcde" + string([]byte{byte(n >> 16), byte(n >> 8), byte(n)}) + strings.Repeat("x", n)
+	}
+	w := &written{}
+	f := &frames{Conn: w}
+	long := frame(70_000)
+	for _, piece := range []string{"a", frame(3)[1:9], frame(3)[9:], frame(0), frame(1) + frame(2) + long[:7], long[7:100], long[100:] + "abc"} {
+		if n, err := f.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if want := []string{frame(3), frame(0), frame(1) + frame(2), long}; !slices.Equal(w.writes, want) {
+		t.Errorf("%d writes, want %d: %.40q", len(w.writes), len(want), w.writes)
+	}
+	w.err = io.ErrClosedPipe
+	if _, err := f.Write([]byte(frame(1)[3:])); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -308,7 +341,7 @@ func silentTunnel(t *testing.T, canKill bool) *tunnel {
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	t.Cleanup(func() { _ = far.Close() })
 	return startTunnel(t.Context(), "pod ns/unacknowledged", func(context.Context) (httpstream.Connection, func(), error) {
-		conn, err := httpspdy.NewClientConnection(near)
+		conn, err := httpspdy.NewClientConnection(&frames{Conn: near})
 		if !canKill {
 			return conn, nil, err
 		}
@@ -340,7 +373,7 @@ func TestStuckNetwork(t *testing.T) {
 	near, far := net.Pipe() // without a reader, a pipe takes nothing
 	t.Cleanup(func() { _ = far.Close() })
 	tunnel := startTunnel(t.Context(), "pod ns/main-0", func(context.Context) (httpstream.Connection, func(), error) {
-		conn, err := httpspdy.NewClientConnection(near)
+		conn, err := httpspdy.NewClientConnection(&frames{Conn: near})
 		return conn, func() { _ = near.Close() }, err
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
