@@ -38,6 +38,9 @@ Exit codes: 0 Healthy or Hibernated, 1 Degraded or Unhealthy, 2 Unknown, nothing
 			if err != nil {
 				return err
 			}
+			if o.output.isTable() {
+				o.tellUnproven(reports)
+			}
 			if err := o.missing(); err != nil {
 				return err
 			}

@@ -156,7 +156,7 @@ func TestDruidGolden(t *testing.T) {
 			}
 
 			doctor := here(t, "doctor", "-f", objectsOf(state), "-n", ns)
-			doctor.want(t, codeOf(verdicts), "")
+			doctor.want(t, codeOf(verdicts), note)
 			golden(t, state, "doctor", doctor.stdout)
 			if asked := here(t, "status", "-f", objectsOf(state), "-n", ns, "--exit-code", "-o", "name"); asked.code != doctor.code {
 				t.Errorf("status --exit-code ends with %d, and doctor with %d", asked.code, doctor.code)

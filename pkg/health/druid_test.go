@@ -260,6 +260,18 @@ func TestDruid(t *testing.T) {
 			cluster: druid(3, at(2, func(m *model.Member) { m.ClusterID.Value, m.LeaseRole.Value = "c2", "Leader" })),
 			verdict: Unhealthy, reason: ClusterSplit, quorum: "Unknown 3/3 2", health: "HHU", codes: "ClusterSplit SeveralLeaders DruidDisagrees",
 		},
+		"the Lease of before a restore proves no split": {
+			cluster: druid(3, pod(2, unready(90*time.Second)), at(2, lease(94*time.Second)), at(2, func(m *model.Member) { m.ClusterID.Value = "c2" }), at(2, noLongerStarted)),
+			verdict: Degraded, reason: MemberNotServing, quorum: "Held 2/3 2", health: "HHU", leader: "etcd-main-0", codes: "MemberNotServing DruidDisagrees",
+		},
+		"an unready member of another cluster, by its fresh Lease": {
+			cluster: druid(3, pod(2, unready(90*time.Second)), at(2, func(m *model.Member) { m.ClusterID.Value = "c2" }), at(2, noLongerStarted)),
+			verdict: Unhealthy, reason: ClusterSplit, quorum: "Unknown 2/3 2", health: "HHU", codes: "ClusterSplit MemberNotServing DruidDisagrees",
+		},
+		"a readiness gate is not a lost node": {
+			cluster: druid(1, pod(0, func(p *model.Pod) { p.Ready, p.ReadyReason = "False", "ReadinessGatesNotReady" })),
+			verdict: Healthy, quorum: "Held 1/1 1", health: "H", leader: "etcd-main-0",
+		},
 		"hibernated: Leases of before are no members": {
 			cluster: druid(3, func(c *model.Cluster) {
 				c.Wanted.Value = 0
@@ -316,7 +328,7 @@ func TestDruid(t *testing.T) {
 		},
 		"etcd-druid#898: a change is never carried out": {
 			cluster: druid(1, etcd(func(e *model.Etcd) { e.Generation = 4 })),
-			verdict: Degraded, reason: SpecNotReconciled, quorum: "Held 1/1 1", health: "H", leader: "etcd-main-0", codes: "SpecNotReconciled",
+			verdict: Healthy, quorum: "Held 1/1 1", health: "H", leader: "etcd-main-0", codes: "SpecNotReconciled",
 		},
 		"a change has just been made": {
 			cluster: druid(1, etcd(func(e *model.Etcd) { e.Generation, e.LastOperation.Time = 4, now.Add(-time.Minute) })),
@@ -386,6 +398,45 @@ func TestDruid(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { s.check(t) })
+	}
+}
+
+// TestAdviceDoesNoHarm: what to do about one thing must not make another worse.
+func TestAdviceDoesNoHarm(t *testing.T) {
+	advice := func(c model.Cluster, code Code) string {
+		for _, f := range Judge(c, Options{Now: now}).Findings {
+			if f.Code == code {
+				return f.Advice
+			}
+		}
+		t.Fatalf("there is no finding %s", code)
+		return ""
+	}
+	gone := func(c *model.Cluster) { c.Set, c.NoSet = model.Fact[model.StatefulSet]{}, true }
+	short := etcd(func(e *model.Etcd) { e.StatusMembers = 2 })
+	noLease := at(1, func(m *model.Member) {
+		m.Lease, m.LeaseRole, m.NoLease = model.Fact[time.Time]{}, model.Fact[string]{}, true
+	})
+	const reconcile = "operation=reconcile"
+	for name, c := range map[string]struct {
+		cluster model.Cluster
+		code    Code
+		not     string
+		want    string
+	}{
+		"the set is missing, and druid counts all members":      {druid(3, gone), StatefulSetMissing, "suspend", reconcile},
+		"the set is missing, and druid would make it too small": {druid(3, gone, short), StatefulSetMissing, reconcile, "suspend"},
+		"the set is missing, and a Lease with it":               {druid(3, gone, short, noLease), LeaseMissing, "annotate", "let druid not reconcile"},
+		"a pod runs on a claim that is gone":                    {druid(3, at(2, func(m *model.Member) { m.Claim, m.NoClaim = model.Fact[model.Claim]{}, true })), ClaimMissing, "delete", "restart nothing"},
+		"a claim that is being deleted before it was bound":     {druid(3, claim(2, func(c *model.Claim) { c.Deleting, c.Volume = now, "" })), ClaimTerminating, "patch", "restart no other"},
+		"peer TLS is being turned on":                           {asked(3, at(1, func(m *model.Member) { m.PeerTLS.Value = false }), etcd(func(e *model.Etcd) { e.LastOperation.State = "Requeue" })), PeerTLSNotAsWanted, "restart", "wait"},
+		"the log of a leader with a prefix is in its pod":       {druid(1, func(c *model.Cluster) { c.Backups.Value.Full = model.Snapshot{} }, at(0, func(m *model.Member) { m.Name = "v2-" + m.Name })), BackupMissing, "v2-", "logs etcd-main-0 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := advice(c.cluster, c.code); strings.Contains(got, c.not) || !strings.Contains(got, c.want) {
+				t.Errorf("advice is %q: it must say %q and not %q", got, c.want, c.not)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ func Judge(c model.Cluster, o Options) Report {
 	}
 	j.disagreements()
 	j.verdict()
+	j.report.Cluster.Members = nil // they are in the report's own: of ten thousand, one copy is enough
 	return j.report
 }
 
@@ -108,6 +109,15 @@ func (j *judge) member(m model.Member) MemberReport {
 		r.Role = m.SubState.Value
 	}
 	set := func(h MemberHealth, reason, message string) { r.Health, r.Reason, r.Message = h, reason, message }
+	if m.Lease.Known() && m.Lease.Value.Before(m.PodState.Value.Etcd.Since) {
+		// etcd was started since: on a new volume it is another member, of which the Lease tells up to a minute later.
+		if m.ID.Source == model.SourceMemberLease {
+			r.ID = model.Fact[string]{}
+		}
+		if m.ClusterID.Source == model.SourceMemberLease {
+			r.ClusterID = model.Fact[string]{}
+		}
+	}
 	published := func() vote { return j.publishedMember(m, &r, set) }
 	switch {
 	case m.Live.Known():
@@ -260,7 +270,7 @@ func (j *judge) data(m model.Member, set setter) {
 			advice := "compact, defragment one member at a time, then disarm the alarm"
 			if used, ok := m.DBSizeInUse.Get(); ok && m.DBSizeQuota.Known() && float64(m.DBSize.Value) < QuotaWarning*float64(m.DBSizeQuota.Value) {
 				message += fmt.Sprintf("; there is space again: %d%% of the quota are in use", percent(used, m.DBSizeQuota.Value))
-				advice = "disarm the alarm: etcdctl alarm disarm"
+				advice = "see that all members have space again, and that none raises CORRUPT: etcdctl alarm disarm disarms every alarm of every member"
 			}
 			j.find(AlarmRaised, Warning, m.Name, message, advice)
 		default:
@@ -294,7 +304,7 @@ func (j *judge) wanted() {
 	if !known {
 		j.unbounded = true
 		if len(r.Members) > 0 {
-			j.find(WantedMembersUnsure, Warning, "", fmt.Sprintf("how many members are wanted is not known, so there may be more than the %d that are published", len(r.Members)), "make the StatefulSet or Etcd readable, or add it to the files")
+			j.find(WantedMembersUnsure, Warning, "", fmt.Sprintf("how many members are wanted is not known, so there may be more than the %d that are known of", len(r.Members)), "make the StatefulSet or Etcd readable, or add it to the files")
 		}
 		return
 	}
@@ -387,10 +397,11 @@ func (j *judge) identity() {
 		if m.vote == voteUnknown {
 			continue
 		}
-		if id, ok := m.ClusterID.Get(); ok {
+		// Nor does the Lease of before a restart, or of a sidecar that has stopped.
+		if id, ok := m.ClusterID.Get(); ok && j.present(m.Member, m.ClusterID.Source) {
 			clusters[id] = append(clusters[id], m.Name)
 		}
-		if id, ok := m.ID.Get(); ok {
+		if id, ok := m.ID.Get(); ok && j.present(m.Member, m.ID.Source) {
 			ids[id] = append(ids[id], m.Name)
 		}
 	}
@@ -405,10 +416,19 @@ func (j *judge) identity() {
 	}
 	for _, id := range sortedKeys(ids) {
 		if names := ids[id]; len(names) > 1 {
-			j.find(DuplicateMemberID, Critical, "", fmt.Sprintf("%s have the same member ID %s: they run on copies of the same data, or one has published for the other", strings.Join(names, " and "), id), "stop one of them, and compare their volumes")
+			j.find(DuplicateMemberID, Critical, "", fmt.Sprintf("%s have the same member ID %s: they run on copies of the same data, or one has published for the other", strings.Join(names, " and "), id), "change nothing until it is clear whose peer URL that ID has: the other one runs on a copy, and its volume is to be replaced while the rest hold quorum")
 			j.splitFound = true
 		}
 	}
+}
+
+// present says whether what a source tells of who a member is can be taken for the present.
+func (j *judge) present(m model.Member, s model.Source) bool {
+	if s != model.SourceMemberLease {
+		return true
+	}
+	lease := m.Lease.Value
+	return !j.FreshnessUnknown && !lease.IsZero() && j.Now.Sub(lease) <= LeaseStaleAfter && !lease.Before(m.PodState.Value.Etcd.Since)
 }
 
 // apart marks the members that are not of the cluster that most are of: those that serve do so for a cluster of their own.
@@ -426,7 +446,7 @@ func (j *judge) apart(clusters map[string][]string) {
 	for i := range j.report.Members {
 		m := &j.report.Members[i]
 		id := m.ClusterID.Value
-		if _, counted := clusters[id]; !counted || id == most || m.vote == voteUnknown {
+		if _, counted := clusters[id]; !counted || id == most || m.vote == voteUnknown || !j.present(m.Member, m.ClusterID.Source) {
 			continue
 		}
 		m.Health, m.Reason, m.Message = MemberUnhealthy, string(ClusterSplit), "it is of cluster "+id
@@ -544,7 +564,7 @@ func (j *judge) versions() {
 		j.find(VersionsMixed, Notice, "", "the members run different versions of etcd: "+strings.Join(parts, "; "), "finish the upgrade")
 	}
 	if len(tls) > 1 {
-		j.find(PeerTLSMixed, Warning, "", fmt.Sprintf("peer TLS is on at %s and off at %s", strings.Join(tls[true], ", "), strings.Join(tls[false], ", ")), "restart the members that still advertise http, one at a time")
+		j.find(PeerTLSMixed, Warning, "", fmt.Sprintf("peer TLS is on at %s and off at %s", strings.Join(tls[true], ", "), strings.Join(tls[false], ", ")), "wait while druid reconciles or pods are replaced; if it stays so, restart those that are not as wanted, one at a time, while the others hold quorum and none is a learner")
 	}
 }
 

@@ -41,7 +41,7 @@ func (j *judge) liveMember(m model.Member, set setter, otherwise func() vote) vo
 		return v
 	case l.Err != "":
 		set(MemberUnhealthy, "NotAnswering", "it does not answer: "+l.Err)
-		j.find(MemberNotServing, Warning, m.Name, "it does not answer: "+l.Err, "see what etcd says: kubectl logs "+m.Pod+j.inNamespace())
+		j.find(MemberNotServing, Warning, m.Name, "it does not answer: "+l.Err, "see what etcd says: kubectl logs "+m.Pod+container(m)+j.inNamespace())
 		j.brief("it does not answer")
 		if l.Reached || j.podDown(m) {
 			return voteDown
@@ -66,6 +66,14 @@ func (j *judge) liveMember(m model.Member, set setter, otherwise func() vote) vo
 		j.find(MemberNotServing, Warning, m.Name, message, "")
 		return voteDown
 	}
+}
+
+// container is the option of kubectl logs for a member's etcd.
+func container(m model.Member) string {
+	if name := m.PodState.Value.Etcd.Name; name != "" {
+		return " -c " + name
+	}
+	return ""
 }
 
 // podDown says that the member's pod surely does not run etcd, by its kubelet's word.
@@ -170,7 +178,11 @@ func (j *judge) membership() bool {
 			if m.Health != MemberUnhealthy {
 				m.Health = MemberUnhealthy
 			}
-			j.find(MemberNotJoined, Warning, m.Name, m.Message, "see what keeps it: kubectl logs "+m.Pod+j.inNamespace())
+			logs := container(m.Member)
+			if r.Key.Kind == model.KindEtcd {
+				logs = " -c backup-restore" // which is what has druid's members join
+			}
+			j.find(MemberNotJoined, Warning, m.Name, m.Message, "see what keeps it: kubectl logs "+m.Pod+logs+j.inNamespace())
 		}
 	}
 	slices.SortStableFunc(r.Members, func(a, b MemberReport) int { return model.CompareNatural(a.Name, b.Name) })
@@ -246,7 +258,7 @@ func (j *judge) entry(m *MemberReport, entry model.Listed) {
 		j.find(MemberUnstarted, Warning, m.Name, fmt.Sprintf("it is in the membership as %s and has never been started: nobody can be added until it has", entry.ID), "start it, and restart no other member meanwhile")
 	case m.Live.Known() && m.Live.Value.Err == "" && m.Live.Value.Learner != entry.Learner:
 		word := map[bool]string{true: "a learner", false: "a voter"}
-		j.find(LearnerMismatch, Warning, m.Name, fmt.Sprintf("it says that it is %s, and the membership that it is %s (etcd-io/etcd#18347, #21694)", word[m.Live.Value.Learner], word[entry.Learner]), "restart it while the others hold quorum; if it stays so, replace its volume")
+		j.find(LearnerMismatch, Warning, m.Name, fmt.Sprintf("it says that it is %s, and the membership that it is %s (etcd-io/etcd#18347, #21694)", word[m.Live.Value.Learner], word[entry.Learner]), "wait a minute; if it stays so, restart it while the others hold quorum and no other is a learner, and at last replace its volume")
 	case entry.Learner && m.vote != voteUp:
 		m.vote = voteNone
 		if m.Health == MemberUnknown {
@@ -391,7 +403,7 @@ func (j *judge) liveAlarms() {
 			case a.MemberID == "0" || a.MemberID == "":
 				j.find(AlarmRaised, Warning, "", "alarm "+a.Type+" is raised and names no member (etcd-io/etcd#14849)", "compare the members' hashes with --hash before any is replaced")
 			case !is:
-				j.find(AlarmOfRemovedMember, Warning, "", fmt.Sprintf("alarm %s is raised for member %s, which is not in the membership any more", a.Type, a.MemberID), "disarm it: etcdctl alarm disarm")
+				j.find(AlarmOfRemovedMember, Warning, "", fmt.Sprintf("alarm %s is raised for member %s, which is not in the membership any more", a.Type, a.MemberID), "when no other alarm is raised, disarm it: etcdctl alarm disarm disarms every alarm of every member")
 			case !slices.Contains(j.alarmsOf(name), a.Type):
 				j.find(AlarmRaised, Warning, name, fmt.Sprintf("%s says that it raises alarm %s", m.Name, a.Type), "")
 			}

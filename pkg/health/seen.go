@@ -73,7 +73,7 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 			return voteUnknown // what other probes than druid's ask is not known
 		}
 		return voteDown
-	case pod.Ready == "False" && pod.ContainersReady == "True":
+	case pod.Ready == "False" && pod.ContainersReady == "True" && pod.ReadyReason != "ReadinessGatesNotReady":
 		return unsure(NodeLost, string(NodeLost), "its node "+pod.Node+" has not been heard of: what is known of its pod is old", "see the node: kubectl describe node "+pod.Node)
 	case !druid:
 		return unsure(NotProven, string(NotProven), "its container is ready, which proves only what its probe asks", "ask the members themselves: add --live")
@@ -87,7 +87,7 @@ func (j *judge) leaseMember(m model.Member, set setter, unsure func(Code, string
 	logs := "see whether its backup sidecar runs: kubectl logs " + m.Pod + " -c backup-restore" + j.inNamespace() + "; --live asks etcd itself"
 	switch {
 	case m.NoLease:
-		return unsure(LeaseMissing, string(LeaseMissing), "etcd is ready, but there is no Lease "+m.Name, "druid creates it anew: kubectl annotate etcd "+j.report.Key.Name+" druid.gardener.cloud/operation=reconcile"+j.inNamespace()+"; --live asks etcd itself")
+		return unsure(LeaseMissing, string(LeaseMissing), "etcd is ready, but there is no Lease "+m.Name, j.leaseAdvice())
 	case !known:
 		return unsure(LeaseMissing, "LeaseUnread", "etcd is ready, but its Lease is not known", "make Leases readable, or add them to the files; --live asks etcd itself")
 	case lease.IsZero():
@@ -104,6 +104,15 @@ func (j *judge) leaseMember(m model.Member, set setter, unsure func(Code, string
 	}
 	set(MemberHealthy, "", "")
 	return voteUp
+}
+
+// leaseAdvice says what to do about a missing Lease. Where the StatefulSet is missing as well, a reconcile would make one
+// that is too small.
+func (j *judge) leaseAdvice() string {
+	if j.report.NoSet {
+		return "--live asks etcd itself; let druid not reconcile while the StatefulSet is missing: it counts members by their Leases"
+	}
+	return "druid makes it anew when it reconciles: kubectl annotate etcd " + j.report.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace() + "; --live asks etcd itself"
 }
 
 // neverJoined says that druid's sidecar has never told of the member. It renews the Lease once etcd answers.

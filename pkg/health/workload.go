@@ -1,8 +1,8 @@
 package health
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,8 +11,6 @@ import (
 
 // Limits for what surrounds the members.
 const (
-	// reconcileLate is how long druid may take for a change of an Etcd. It looks at each every 15 s.
-	reconcileLate = 5 * time.Minute
 	// backupLate is by how much of its interval a full snapshot may be late: a big one takes its time.
 	backupLate = 0.1
 	// backupStart is how long a new cluster may be without a full snapshot.
@@ -30,7 +28,6 @@ func (j *judge) druid() {
 	if !e.Deleting.IsZero() {
 		j.find(OperationInProgress, Notice, "", "the Etcd is being deleted", "")
 	}
-	late := j.Now.Sub(e.LastOperation.Time) > reconcileLate
 	behind := e.Generation > e.ObservedGeneration
 	reconcile := "ask druid for it: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
 	switch {
@@ -54,10 +51,9 @@ func (j *judge) druid() {
 		j.find(ReconcileSuspended, Notice, "", message, "")
 	case behind && e.ObservedGeneration == 0 && e.LastOperation.State == "":
 		j.find(SpecNotReconciled, Warning, "", "druid has not reconciled the Etcd yet: it has no status", "see whether etcd-druid runs, and then "+reconcile)
-	case behind && late:
-		j.find(SpecNotReconciled, Warning, "", fmt.Sprintf("druid has not carried out generation %d of the Etcd: it is at %d since %s ago", e.Generation, e.ObservedGeneration, age(j.Now, e.LastOperation.Time)), reconcile)
 	case behind:
-		j.find(SpecNotReconciled, Notice, "", fmt.Sprintf("druid has not yet carried out generation %d of the Etcd: it is at %d", e.Generation, e.ObservedGeneration), reconcile)
+		// When the spec was changed nobody tells, and where druid reconciles only when asked to, it may rightly wait for days.
+		j.find(SpecNotReconciled, Notice, "", fmt.Sprintf("druid has not carried out generation %d of the Etcd: it is at %d, and its last operation was %s ago", e.Generation, e.ObservedGeneration, age(j.Now, e.LastOperation.Time)), reconcile)
 	}
 	switch e.LastOperation.State {
 	case "Processing", "Requeue":
@@ -75,7 +71,11 @@ func (j *judge) druid() {
 		if j.report.NoSet {
 			severity = Warning // this is when it matters
 		}
-		j.find(StatusMembersShort, severity, "", fmt.Sprintf("druid counts %d members where %d are wanted (status.members): it would make a missing StatefulSet anew with %d replicas", e.StatusMembers, n, e.StatusMembers), "do not delete the StatefulSet while this is so")
+		advice := "do not delete the StatefulSet while this is so"
+		if j.report.NoSet {
+			advice = "keep druid from making it until it counts all members: kubectl annotate etcd " + name + " druid.gardener.cloud/suspend-etcd-spec-reconcile=" + ns
+		}
+		j.find(StatusMembersShort, severity, "", fmt.Sprintf("druid counts %d members where %d are wanted (status.members): it would make a missing StatefulSet anew with %d replicas", e.StatusMembers, n, e.StatusMembers), advice)
 	}
 }
 
@@ -116,7 +116,14 @@ func (j *judge) set() {
 	r := &j.report
 	n, wantedKnown := r.Wanted.Get()
 	if r.NoSet && wantedKnown && n > 0 && len(r.Cluster.Members) > 0 {
-		j.find(StatefulSetMissing, Warning, "", "there is no StatefulSet "+r.Key.Name+": a pod that ends does not come back", "find out who has deleted it; druid makes it anew when it reconciles: kubectl annotate etcd "+r.Key.Name+" druid.gardener.cloud/operation=reconcile"+j.inNamespace())
+		advice := "find out who has deleted it, and restart no pod"
+		if e, druid := r.Etcd.Get(); druid && e.StatusMembers < n {
+			// druid makes it with as many replicas as it counts, and its controller then deletes the other pods.
+			advice += "; keep druid from making it anew until it counts all members: kubectl annotate etcd " + r.Key.Name + " druid.gardener.cloud/suspend-etcd-spec-reconcile=" + j.inNamespace()
+		} else if druid {
+			advice += "; druid makes it anew when it reconciles: kubectl annotate etcd " + r.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace()
+		}
+		j.find(StatefulSetMissing, Warning, "", "there is no StatefulSet "+r.Key.Name+": a pod that ends does not come back", advice)
 	}
 	s, known := r.Set.Get()
 	if !known {
@@ -152,13 +159,21 @@ func (j *judge) claims() {
 		c, known := m.Claim.Get()
 		if !known {
 			if m.NoClaim && m.PodState.Known() {
-				j.find(ClaimMissing, Warning, m.Name, "the claim that its pod uses does not exist", "delete the pod, so that both are made anew, while the others hold quorum: kubectl delete pod "+m.Pod+j.inNamespace())
+				if m.PodState.Value.Phase == "Running" {
+					j.find(ClaimMissing, Warning, m.Name, "its pod runs on a claim that does not exist: its data is gone once the pod ends", "take a full backup, restart nothing, and see whether its volume is still there")
+				} else {
+					j.find(ClaimMissing, Warning, m.Name, "its pod waits for a claim that does not exist", "while the others hold quorum and none is a learner, delete the pod, so that both are made anew: kubectl delete pod "+m.Pod+j.inNamespace())
+				}
 			}
 			continue
 		}
+		keep := "treat it as a member that is about to be lost: restart no other"
+		if c.Volume != "" {
+			keep += ", and keep its volume: kubectl patch pv " + c.Volume + " -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"
+		}
 		switch {
 		case !c.Deleting.IsZero():
-			j.find(ClaimTerminating, Warning, m.Name, fmt.Sprintf("its claim %s is being deleted: its data is gone once its pod ends", c.Name), "treat it as a member that is about to be lost: restart no other, and keep its volume (kubectl patch pv "+c.Volume+" -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}')")
+			j.find(ClaimTerminating, Warning, m.Name, fmt.Sprintf("its claim %s is being deleted: its data is gone once its pod ends", c.Name), keep)
 		case c.Phase == "Lost":
 			j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Lost: the volume %s does not exist any more", c.Name, c.Volume), "")
 		case c.Phase == "Pending":
@@ -188,6 +203,22 @@ func (j *judge) claims() {
 	}
 }
 
+// changing says that druid is carrying out a change: what is not as wanted is on its way.
+func (j *judge) changing() bool {
+	e, known := j.report.Etcd.Get()
+	if !known {
+		return false
+	}
+	if e.LastOperation.State == "Processing" || e.LastOperation.State == "Requeue" {
+		return true
+	}
+	s := j.report.Set.Value
+	return slices.ContainsFunc(j.report.Members, func(m MemberReport) bool {
+		p, known := m.PodState.Get()
+		return known && s.UpdateRevision != "" && p.RevisionHash != "" && p.RevisionHash != s.UpdateRevision
+	})
+}
+
 // leases tells of druid's Leases of members that have answered for themselves: they are well, and druid takes them not to be.
 func (j *judge) leases() {
 	for _, m := range j.report.Members {
@@ -198,7 +229,11 @@ func (j *judge) leases() {
 		logs := "see whether its backup sidecar runs: kubectl logs " + m.Pod + " -c backup-restore" + j.inNamespace()
 		switch {
 		case m.NoLease:
-			j.find(LeaseMissing, Notice, m.Name, "there is no Lease "+m.Name+", so druid does not count it", logs)
+			advice := "druid makes it anew when it reconciles"
+			if j.report.NoSet {
+				advice = "it must be there again before druid makes the StatefulSet anew: " + logs
+			}
+			j.find(LeaseMissing, Notice, m.Name, "there is no Lease "+m.Name+", so druid does not count it", advice)
 		case known && (lease.IsZero() || j.Now.Sub(lease) > LeaseStaleAfter):
 			j.find(LeaseExpired, Notice, m.Name, "its Lease is not renewed, so druid takes it for lost, and its backups may have stopped", logs)
 		}
@@ -215,7 +250,11 @@ func (j *judge) tls() {
 			j.find(PeerTLSNotAsConfigured, Notice, m.Name, fmt.Sprintf("peer TLS is %s in its configuration, and the running etcd advertises it %s", word[configured], word[runs]), "druid takes the configuration for the fact: a restart of etcd makes it so")
 		}
 		if wantedKnown && known && wanted != runs {
-			j.find(PeerTLSNotAsWanted, Warning, m.Name, fmt.Sprintf("peer TLS is to be %s, and the running etcd advertises it %s", word[wanted], word[runs]), "restart it while the others hold quorum: it takes a second restart to advertise what it was configured to")
+			severity, advice := Warning, "restart it while the others hold quorum and none is a learner: it takes a second restart to advertise what it was configured to"
+			if j.changing() {
+				severity, advice = Notice, "wait: druid is at it"
+			}
+			j.find(PeerTLSNotAsWanted, severity, m.Name, fmt.Sprintf("peer TLS is to be %s, and the running etcd advertises it %s", word[wanted], word[runs]), advice)
 		}
 	}
 }
@@ -249,7 +288,13 @@ func (j *judge) backups() {
 	if j.FreshnessUnknown {
 		return
 	}
-	see := "see what the sidecar of the leader says: kubectl logs " + cmp.Or(j.report.Leader, j.report.Key.Name+"-0") + " -c backup-restore" + j.inNamespace()
+	leader := j.report.Key.Name + "-0"
+	for _, m := range j.report.Members {
+		if m.Name == j.report.Leader && m.Pod != "" {
+			leader = m.Pod
+		}
+	}
+	see := "see what the sidecar of the leader says: kubectl logs " + leader + " -c backup-restore" + j.inNamespace()
 	if b.Full.Time.IsZero() && b.Full.Unreadable == "" {
 		old := false
 		for _, m := range j.report.Members {

@@ -115,8 +115,8 @@ type Pod struct {
 	Created time.Time
 	// Deleting is when it is to be gone by. Zero: nobody has asked for that.
 	Deleting time.Time
-	// ContainersReady and Ready are its conditions: True, False, Unknown or empty.
-	ContainersReady, Ready string
+	// ContainersReady and Ready are its conditions: True, False, Unknown or empty. ReadyReason says why Ready is what it is.
+	ContainersReady, Ready, ReadyReason string
 	// Etcd is the container that runs etcd. Its Name is empty where none is known to.
 	Etcd Container
 	// RevisionHash is label controller-revision-hash: the template that it was made from.

@@ -1,7 +1,6 @@
 package printer
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -75,11 +74,18 @@ func (c *CustomColumns) PrintObj(o runtime.Object, w io.Writer) error {
 	row := func(object map[string]any) error {
 		var cells []string
 		for i, p := range c.paths {
-			var cell bytes.Buffer
-			if err := p.Execute(&cell, object); err != nil {
+			results, err := p.FindResults(object)
+			if err != nil {
 				return fmt.Errorf("column %s can't be printed: %w", c.headers[i], err)
 			}
-			cells = append(cells, cell.String())
+			// As kubectl prints them: several values of one column with commas between.
+			var values []string
+			for _, result := range results {
+				for _, v := range result {
+					values = append(values, fmt.Sprint(v.Interface()))
+				}
+			}
+			cells = append(cells, strings.Join(values, ","))
 		}
 		table.Rows = append(table.Rows, cells)
 		return nil

@@ -31,8 +31,7 @@ func WriteFindings(w io.Writer, reports []health.Report, o StatusOptions) error 
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return trimLines(w, strings.NewReader(b.String()))
 }
 
 func paintSeverity(s health.Severity, word string) string {

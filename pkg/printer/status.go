@@ -28,6 +28,10 @@ type StatusOptions struct {
 
 // WriteStatus prints for each cluster one line with the verdict and why, and its members as a table.
 func WriteStatus(w io.Writer, reports []health.Report, o StatusOptions) error {
+	rows := 0
+	for _, r := range reports {
+		rows += len(r.Members)
+	}
 	for i, r := range reports {
 		if !o.NoHeaders {
 			if i > 0 {
@@ -42,7 +46,9 @@ func WriteStatus(w io.Writer, reports []health.Report, o StatusOptions) error {
 		if len(r.Members) == 0 {
 			continue
 		}
-		if err := memberTable(r, o).write(w, o.NoHeaders); err != nil {
+		t := memberTable(r, o)
+		t.many = rows > manyRows
+		if err := t.write(w, o.NoHeaders); err != nil {
 			return err
 		}
 	}

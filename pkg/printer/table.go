@@ -21,6 +21,8 @@ type Table struct {
 	// Style changes how a cell looks without changing its width, for example its colour. May be nil. It is given the
 	// sanitised cell.
 	Style func(row, column int, cell string) string
+	// many says that the table is one of so many that they are to be printed as a long one is.
+	many bool
 }
 
 // manyRows is where tablewriter, which measures every cell's width on screen, costs more than its care for wide
@@ -47,7 +49,7 @@ func (t *Table) write(w io.Writer, noHeader bool) error {
 			}
 		}
 	}
-	if len(rows) > manyRows {
+	if t.many || len(rows) > manyRows {
 		if noHeader {
 			return writeMany(w, rows)
 		}

@@ -157,32 +157,33 @@ func (b *builder) index() {
 		b.tasksOf[key] = append(b.tasksOf[key], t)
 	}
 	b.memberLeases, b.snapshotLeases = map[string][]*leaseObject{}, map[string]*leaseObject{}
-	at := map[string]int{}
+	// Several dumps may hold the same Lease: the newest counts, whomever the others say that it belongs to.
+	newest := map[string]*leaseObject{}
+	var order []string
 	for i := range b.leases {
 		l := &b.leases[i]
-		newer := func(than *leaseObject) bool {
-			return time.Time(l.Spec.Value.RenewTime.Value).After(time.Time(than.Spec.Value.RenewTime.Value))
-		}
 		switch l.Metadata.Labels.Value[v1alpha1.LabelComponent] {
-		case componentMemberLease:
-		case componentSnapshotLease:
-			if old := b.snapshotLeases[l.Metadata.key()]; old == nil || newer(old) {
-				b.snapshotLeases[l.Metadata.key()] = l
-			}
-			continue
+		case componentMemberLease, componentSnapshotLease:
 		default:
 			continue
 		}
-		key := l.Metadata.Namespace.Value + "/" + leaseCluster(l)
-		if j, again := at[l.Metadata.key()]; again {
-			// Several dumps of the same Lease: the newest counts.
-			if newer(b.memberLeases[key][j]) {
-				b.memberLeases[key][j] = l
-			}
+		key := l.Metadata.key()
+		old := newest[key]
+		if old == nil {
+			order = append(order, key)
+		}
+		if old == nil || time.Time(l.Spec.Value.RenewTime.Value).After(time.Time(old.Spec.Value.RenewTime.Value)) {
+			newest[key] = l
+		}
+	}
+	for _, key := range order {
+		l := newest[key]
+		if l.Metadata.Labels.Value[v1alpha1.LabelComponent] == componentSnapshotLease {
+			b.snapshotLeases[key] = l
 			continue
 		}
-		at[l.Metadata.key()] = len(b.memberLeases[key])
-		b.memberLeases[key] = append(b.memberLeases[key], l)
+		of := l.Metadata.Namespace.Value + "/" + leaseCluster(l)
+		b.memberLeases[of] = append(b.memberLeases[of], l)
 	}
 }
 
@@ -312,6 +313,10 @@ func (c *cluster) backups(b *builder, o *etcdObject) {
 	for name, to := range map[string]*model.Snapshot{"-full-snap": &backups.Full, "-delta-snap": &backups.Delta} {
 		l := b.snapshotLeases[o.Metadata.key()+name]
 		if l == nil {
+			to.Unreadable = "there is no Lease " + c.Key.Name + name
+			if !b.leasesRead {
+				to.Unreadable = "Lease " + c.Key.Name + name + " was not read"
+			}
 			continue
 		}
 		*to = snapshotLease(l)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -60,10 +61,16 @@ func (id *etcdID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[0-9]{3}`)
+
 // size is a number of bytes, from a quantity or from a number.
 type size int64
 
 func (v *size) UnmarshalJSON(b []byte) error {
+	// A quantity with a huge exponent is valid, and comparing it takes for ever.
+	if hugeExponent.Match(b) {
+		return fmt.Errorf("%.80s is not a size", b)
+	}
 	var q resource.Quantity
 	if err := q.UnmarshalJSON(b); err != nil {
 		return err

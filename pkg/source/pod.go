@@ -33,20 +33,24 @@ type podSpec struct {
 }
 
 type container struct {
-	Name    lax[string]   `json:"name"`
-	Command lax[[]string] `json:"command"`
-	Args    lax[[]string] `json:"args"`
-	Env     lax[[]lax[struct {
-		Name  lax[string] `json:"name"`
-		Value lax[string] `json:"value"`
-	}]] `json:"env"`
-	Ports lax[[]lax[struct {
-		Name          lax[string] `json:"name"`
-		ContainerPort lax[number] `json:"containerPort"`
-	}]] `json:"ports"`
+	Name         lax[string]               `json:"name"`
+	Command      lax[[]string]             `json:"command"`
+	Args         lax[[]string]             `json:"args"`
+	Env          lax[[]lax[envVar]]        `json:"env"`
+	Ports        lax[[]lax[containerPort]] `json:"ports"`
 	VolumeMounts lax[[]lax[struct {
 		Name lax[string] `json:"name"`
 	}]] `json:"volumeMounts"`
+}
+
+type envVar struct {
+	Name  lax[string] `json:"name"`
+	Value lax[string] `json:"value"`
+}
+
+type containerPort struct {
+	Name          lax[string] `json:"name"`
+	ContainerPort lax[number] `json:"containerPort"`
 }
 
 // settings is everything that configures the container's process, as one text to search in.
@@ -114,7 +118,7 @@ func (o *podObject) pod() model.Pod {
 	for _, c := range st.Conditions.Value {
 		switch c.Value.Type {
 		case "Ready":
-			p.Ready = c.Value.Status
+			p.Ready, p.ReadyReason = c.Value.Status, c.Value.Reason.Value
 		case "ContainersReady":
 			p.ContainersReady = c.Value.Status
 		case "PodScheduled":

@@ -27,25 +27,38 @@ func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
 	failed := map[string]error{}
 	var g errgroup.Group
 	g.SetLimit(parallelReads)
+	inNamespace := map[string][]model.Key{}
 	for key, selector := range need {
+		inNamespace[key.Namespace] = append(inNamespace[key.Namespace], key)
 		g.Go(func() error {
-			pods := c.list(ctx, apiCore, key.Namespace, "pods", selector)
-			claims := c.list(ctx, apiCore, key.Namespace, "persistentvolumeclaims", selector)
-			var podObjects []podObject
-			var claimObjects []claimObject
+			var objects []podObject
 			part := &Set{}
-			podsErr := collect(part, pods, &podObjects)
-			claimsErr := collect(part, claims, &claimObjects)
+			err := collect(part, c.list(ctx, apiCore, key.Namespace, "pods", selector), &objects)
 			mu.Lock()
 			defer mu.Unlock()
-			s.Problems = append(s.Problems, part.Problems...)
-			s.pods, s.claims = append(s.pods, podObjects...), append(s.claims, claimObjects...)
-			s.podsRead[key], s.claimsRead[key] = podsErr == nil, claimsErr == nil
-			if podsErr != nil {
-				failed["Pods"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what members do that publish nothing is not known: %w", podsErr)
+			s.Problems, s.pods = append(s.Problems, part.Problems...), append(s.pods, objects...)
+			s.podsRead[key] = err == nil
+			if err != nil {
+				failed["Pods"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what members do that publish nothing is not known: %w", err)
 			}
-			if claimsErr != nil {
-				failed["PersistentVolumeClaims"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what volumes members have is not known: %w", claimsErr)
+			return nil
+		})
+	}
+	// Claims have the labels of their StatefulSet's selector only where its controller made them, and a selector that druid had
+	// before v0.23 was another one: a claim that is not found so may be there all the same.
+	for namespace, keys := range inNamespace {
+		g.Go(func() error {
+			var objects []claimObject
+			part := &Set{}
+			err := collect(part, c.list(ctx, apiCore, namespace, "persistentvolumeclaims", ""), &objects)
+			mu.Lock()
+			defer mu.Unlock()
+			s.Problems, s.claims = append(s.Problems, part.Problems...), append(s.claims, objects...)
+			for _, key := range keys {
+				s.claimsRead[key] = err == nil
+			}
+			if err != nil {
+				failed["PersistentVolumeClaims"+in(namespace)] = fmt.Errorf("can't be listed, so what volumes members have is not known: %w", err)
 			}
 			return nil
 		})
@@ -65,8 +78,17 @@ func (c *Server) readVolumes(ctx context.Context, s *Set) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelReads)
-	for i := range s.claims {
-		name := s.claims[i].Spec.Value.VolumeName.Value
+	b := &builder{Set: s, clusters: map[model.Key]*cluster{}}
+	b.index()
+	used := map[string]bool{}
+	for i := range s.pods {
+		for _, claim := range s.pods[i].claimNames() {
+			if o := b.claimsByName[s.pods[i].Metadata.Namespace.Value+"/"+claim]; o != nil {
+				used[o.Spec.Value.VolumeName.Value] = true
+			}
+		}
+	}
+	for name := range used {
 		if name == "" {
 			continue
 		}

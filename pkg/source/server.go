@@ -107,18 +107,19 @@ func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	if len(s.etcds) > 0 {
 		components = append(components, componentMemberLease, componentSnapshotLease)
 	}
-	leases := c.list(ctx, apiCoordination, o.Namespace, "leases", fmt.Sprintf("%s in (%s)", v1alpha1.LabelComponent, strings.Join(components, ",")))
-	sets := c.list(ctx, apiApps, o.Namespace, "statefulsets", "")
+	leases := c.listLeases(ctx, o.Namespace, fmt.Sprintf("%s in (%s)", v1alpha1.LabelComponent, strings.Join(components, ",")))
+	sets := c.listStatefulSets(ctx, o.Namespace)
 	var tasks *listing
 	if len(s.etcds) > 0 {
 		tasks = c.list(ctx, apiDruid, o.Namespace, "etcdopstasks", "")
 	}
 	s.leasesRead, s.workloadsRead = true, workloads
-	if err := collect(s, leases, &s.leases); err != nil {
+	var err error
+	if s.leases, err = leases.wait(); err != nil {
 		s.leasesRead = false
 		s.problem("Leases"+where, fmt.Errorf("can't be listed, so whether members are fresh is not known: %w", err))
 	}
-	if err := collect(s, sets, &s.statefulSets); err != nil {
+	if s.statefulSets, err = sets.wait(); err != nil {
 		s.workloadsRead = false
 		s.problem("StatefulSets"+where, fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
 	}
@@ -164,9 +165,32 @@ func (c *Server) list(ctx context.Context, prefix, namespace, resource, selector
 }
 
 func (c *Server) chunks(ctx context.Context, prefix, namespace, resource, selector string, items chan<- json.RawMessage) error {
+	return c.pages(ctx, prefix, namespace, resource, selector, "application/json", func(raw []byte) (string, error) {
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return "", fmt.Errorf("the server's list of %s is not JSON: %w", resource, err)
+		}
+		for _, item := range page.Items {
+			select {
+			case items <- item:
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		return page.Metadata.Continue, nil
+	})
+}
+
+// pages reads a list page by page. take is given each, and returns where the next one begins; "" is the end.
+func (c *Server) pages(ctx context.Context, prefix, namespace, resource, selector, accept string, take func(raw []byte) (next string, err error)) error {
 	next := ""
 	for {
-		request := c.client.Get().AbsPath("/"+prefix).NamespaceIfScoped(namespace, namespace != "").Resource(resource)
+		request := c.client.Get().AbsPath("/"+prefix).NamespaceIfScoped(namespace, namespace != "").Resource(resource).SetHeader("Accept", accept)
 		for name, value := range map[string]string{"labelSelector": selector, "limit": strconv.FormatInt(c.ChunkSize, 10), "continue": next} {
 			if value != "" && value != "0" {
 				request.Param(name, value)
@@ -184,26 +208,9 @@ func (c *Server) chunks(ctx context.Context, prefix, namespace, resource, select
 			}
 			return err
 		}
-		var page struct {
-			Metadata struct {
-				Continue string `json:"continue"`
-			} `json:"metadata"`
-			Items []json.RawMessage `json:"items"`
+		if next, err = take(raw); err != nil || next == "" {
+			return err
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return fmt.Errorf("the server's list of %s is not JSON: %w", resource, err)
-		}
-		for _, item := range page.Items {
-			select {
-			case items <- item:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if page.Metadata.Continue == "" {
-			return nil
-		}
-		next = page.Metadata.Continue
 	}
 }
 

@@ -195,3 +195,39 @@ func FuzzMember(f *testing.F) {
 		}
 	})
 }
+
+// TestSizeWithAHugeExponent: such a quantity is valid, and comparing it would take for ever.
+func TestSizeWithAHugeExponent(t *testing.T) {
+	for _, text := range []string{`"1e999999999"`, `"1e-999999999"`, `"1E0999"`, `1e400`} {
+		var v size
+		if err := v.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s is taken for %d bytes", text, v)
+		}
+	}
+	var v size
+	if err := v.UnmarshalJSON([]byte(`"1e3"`)); err != nil || v != 1000 {
+		t.Errorf("1e3 is %d, %v", v, err)
+	}
+}
+
+// TestTheSameLeaseOfTwoOwners: two dumps may hold a Lease of the same name that belongs to different clusters.
+func TestTheSameLeaseOfTwoOwners(t *testing.T) {
+	lease := func(owner, renewed string) string {
+		return `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"namespace":"ns","name":"main-1","labels":{"app.kubernetes.io/component":"etcd-member-lease"},` +
+			`"ownerReferences":[{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","name":"` + owner + `","controller":true}]},"spec":{"renewTime":"` + renewed + `","holderIdentity":"a1:c1:Member"}}`
+	}
+	s := &Set{}
+	for _, o := range []string{
+		`{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","metadata":{"namespace":"ns","name":"main"},"spec":{"replicas":1}}`,
+		`{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","metadata":{"namespace":"ns","name":"other"},"spec":{"replicas":1}}`,
+		lease("main", "2026-12-01T12:00:00.000000Z"), lease("other", "2026-12-01T12:00:10.000000Z"),
+	} {
+		if err := s.addJSON([]byte(o), "test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clusters := s.Clusters()
+	if len(clusters) != 2 || len(clusters[0].Members) != 0 || len(clusters[1].Members) != 1 {
+		t.Errorf("the newest copy counts, which is of other: %+v", clusters)
+	}
+}

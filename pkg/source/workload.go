@@ -198,9 +198,7 @@ type statefulSetObject struct {
 		Template lax[struct {
 			Spec lax[podSpec] `json:"spec"`
 		}] `json:"template"`
-		VolumeClaimTemplates lax[[]lax[struct {
-			Metadata objectMeta `json:"metadata"`
-		}]] `json:"volumeClaimTemplates"`
+		VolumeClaimTemplates lax[[]claimTemplate] `json:"volumeClaimTemplates"`
 	}] `json:"spec"`
 	Status lax[struct {
 		Conditions         lax[[]lax[condition]] `json:"conditions"`
@@ -210,6 +208,10 @@ type statefulSetObject struct {
 		UpdateRevision     lax[string]           `json:"updateRevision"`
 	}] `json:"status"`
 }
+
+type claimTemplate = lax[struct {
+	Metadata objectMeta `json:"metadata"`
+}]
 
 func (o *statefulSetObject) set() model.StatefulSet {
 	spec, st := o.Spec.Value, o.Status.Value

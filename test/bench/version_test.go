@@ -17,23 +17,7 @@ func BenchmarkVersion(b *testing.B) {
 	plugin := build(b, "../..", "./cmd/kubectl-etcdmember", filepath.Join(dir, "kubectl-etcdmember"))
 	kubectl := build(b, "../lab/bin/k8s", "k8s.io/kubernetes/cmd/kubectl", filepath.Join(dir, "kubectl"))
 
-	var times, memory [2]float64
-	// In turn, so that a machine that slows down slows down both.
-	for b.Loop() {
-		for i, command := range [][]string{{plugin, "version"}, {kubectl, "version", "--client"}} {
-			took, rss := run(b, command)
-			times[i] += took.Seconds()
-			memory[i] += rss
-		}
-	}
-	n := float64(b.N)
-	b.ReportMetric(0, "ns/op") // the sum of both says nothing
-	b.ReportMetric(1000*times[0]/n, "plugin-ms")
-	b.ReportMetric(1000*times[1]/n, "kubectl-ms")
-	b.ReportMetric(times[0]/times[1], "time-ratio")
-	b.ReportMetric(memory[0]/n, "plugin-MiB")
-	b.ReportMetric(memory[1]/n, "kubectl-MiB")
-	b.ReportMetric(memory[0]/memory[1], "memory-ratio")
+	compare(b, "plugin", []string{plugin, "version"}, "kubectl", []string{kubectl, "version", "--client"}, func() {})
 }
 
 func build(b *testing.B, dir, pkg, out string) string {
