@@ -68,26 +68,27 @@ func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
 		s.problem(subject, err)
 	}
 	if o.Volumes {
-		c.readVolumes(ctx, s)
+		c.readVolumes(ctx, s, o)
 	}
 }
 
 // readVolumes reads the volumes of the claims one by one: they belong to no namespace, and who may see a few of them may
 // not list all. Those that can't be read leave nothing but their reclaim policy and handle unknown.
-func (c *Server) readVolumes(ctx context.Context, s *Set) {
+func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelReads)
-	b := &builder{Set: s, clusters: map[model.Key]*cluster{}}
-	b.index()
+	told := s.Problems // which are told of when the clusters are put together for good
 	used := map[string]bool{}
-	for i := range s.pods {
-		for _, claim := range s.pods[i].claimNames() {
-			if o := b.claimsByName[s.pods[i].Metadata.Namespace.Value+"/"+claim]; o != nil {
-				used[o.Spec.Value.VolumeName.Value] = true
-			}
+	for _, c := range s.Clusters(o.StatefulSets...) {
+		for _, m := range c.Members {
+			used[m.Claim.Value.Volume] = true
+		}
+		for _, claim := range c.LooseClaims {
+			used[claim.Volume] = true
 		}
 	}
+	s.Problems = told
 	for name := range used {
 		if name == "" {
 			continue
