@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,8 +72,15 @@ type ReadOptions struct {
 func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	s := &Set{at: o.Now, podsRead: map[model.Key]bool{}, claimsRead: map[model.Key]bool{}}
 	where := in(o.Namespace)
+	// All at once: a person waits for the slowest and not for the sum. Where there turn out to be no members, what else was
+	// asked for is dropped.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	members := c.list(ctx, apiDruid, o.Namespace, "etcdmembers", "")
 	etcds := c.list(ctx, apiDruid, o.Namespace, "etcds", "")
+	tasks := c.list(ctx, apiDruid, o.Namespace, "etcdopstasks", "")
+	leases := c.listLeases(ctx, o.Namespace, fmt.Sprintf("%s in (%s,%s,%s)", v1alpha1.LabelComponent, v1alpha1.ComponentHeartbeat, componentMemberLease, componentSnapshotLease))
+	sets := c.listStatefulSets(ctx, o.Namespace)
 	membersErr := collect(s, members, &s.members)
 	etcdsErr := collect(s, etcds, &s.etcds)
 	if membersErr != nil && (etcdsErr != nil || len(s.etcds) == 0) && len(o.StatefulSets) == 0 {
@@ -102,17 +108,6 @@ func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	if len(s.members) == 0 && len(s.etcds) == 0 && len(o.StatefulSets) == 0 {
 		return s, nil
 	}
-	// The rest is asked for together, and only now: where there are no members, nothing else is worth a request.
-	components := []string{v1alpha1.ComponentHeartbeat}
-	if len(s.etcds) > 0 {
-		components = append(components, componentMemberLease, componentSnapshotLease)
-	}
-	leases := c.listLeases(ctx, o.Namespace, fmt.Sprintf("%s in (%s)", v1alpha1.LabelComponent, strings.Join(components, ",")))
-	sets := c.listStatefulSets(ctx, o.Namespace)
-	var tasks *listing
-	if len(s.etcds) > 0 {
-		tasks = c.list(ctx, apiDruid, o.Namespace, "etcdopstasks", "")
-	}
 	s.leasesRead, s.workloadsRead = true, workloads
 	var err error
 	if s.leases, err = leases.wait(); err != nil {
@@ -123,7 +118,7 @@ func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 		s.workloadsRead = false
 		s.problem("StatefulSets"+where, fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
 	}
-	if tasks != nil {
+	if len(s.etcds) > 0 {
 		// druid knew no EtcdOpsTasks for most of its life.
 		if err := collect(s, tasks, &s.tasks); err != nil && !apierrors.IsNotFound(err) {
 			s.problem("EtcdOpsTasks"+where, fmt.Errorf("can't be listed, so what druid is doing is not known: %w", err))
