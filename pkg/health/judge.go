@@ -159,7 +159,7 @@ func (j *judge) publishedMember(m model.Member, r *MemberReport, set setter) vot
 		before := len(j.report.Findings)
 		v := j.seenMember(m, set)
 		if m.HasEtcdMember {
-			if r.Health == MemberUnknown {
+			if r.Health == MemberUnknown || (r.Reason == reasonNotReady && v == voteUnknown) {
 				// That nobody publishes is the reason; what its pod does not prove either adds nothing.
 				j.report.Findings = j.report.Findings[:before]
 				set(MemberUnknown, string(why), message)

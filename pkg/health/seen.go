@@ -67,7 +67,7 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 		if !etcd.Since.IsZero() {
 			message = fmt.Sprintf("etcd runs, for %s, and is not ready", age(j.Now, etcd.Since))
 		}
-		set(MemberUnhealthy, "NotReady", message)
+		set(MemberUnhealthy, reasonNotReady, message)
 		j.find(MemberNotServing, Warning, m.Name, message, "see what etcd says: kubectl logs "+m.Pod+" -c "+etcd.Name+j.inNamespace()+"; --live asks it")
 		if !druid || etcd.Since.IsZero() {
 			return voteUnknown // what other probes than druid's ask is not known
@@ -139,6 +139,9 @@ const (
 	roleLeader = string(v1alpha1.SubStateLeader)
 	roleMember = "Member"
 )
+
+// reasonNotReady is why a member is Unhealthy whose etcd runs, by the word of a probe.
+const reasonNotReady = "NotReady"
 
 // claimTrouble says what is wrong with the claim that a pending pod waits for.
 func (j *judge) claimTrouble(m model.Member) string {
