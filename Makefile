@@ -56,7 +56,7 @@ test-unit: ## Run the tests that need neither root nor a cluster
 	$(call step,unit tests,go test ./cmd/... ./config/... ./pkg/... ./test/house/... ./test/krew/...)
 
 # Tests that do harm which no API can do. Without the lab they would fail, and say so.
-NEEDS_LAB := ^(TestThread|TestAgent|TestAgentOlderEtcd)$$
+NEEDS_LAB := ^(TestThread|TestAgent|TestAgentOlderEtcd|TestLive|TestLiveMembership|TestLiveOldVersions)$$
 
 .PHONY: test-lab
 test-lab: ## Run the tests on the lab, or, with KUBECONFIG, those that a cluster of your own can pass
