@@ -29,7 +29,8 @@ func newTimelineCommand(f *Factory) *cobra.Command {
 		GroupID: groupRead,
 		Short:   "Show how members came to be in the state that they are in",
 		Long: `Show the last changes of the members' states, oldest first: of all members in the namespace, of the members of the
-clusters given, or of the members given. Each member keeps its last 20 changes.`,
+clusters given, or of the members given. Each member keeps its last 20 changes, in its EtcdMember; of members without one
+there is nothing to show.`,
 		Example: `  # All members of a cluster
   kubectl etcdmember timeline main
 
@@ -88,7 +89,11 @@ func (o *timelineOptions) run(ctx context.Context) error {
 		return printDocument(o.printer, list, o.Out)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(o.ErrOut, o.nothing())
+		if len(reports) > 0 {
+			fmt.Fprintln(o.ErrOut, "No changes of state are known: only members that publish an EtcdMember tell of them.")
+		} else {
+			fmt.Fprintln(o.ErrOut, o.nothing())
+		}
 		return nil
 	}
 	return printer.WriteTimeline(o.Out, entries, reports[0].At, printer.StatusOptions{
