@@ -274,12 +274,32 @@ func TestDruid(t *testing.T) {
 		},
 		"hibernated: Leases of before are no members": {
 			cluster: druid(3, func(c *model.Cluster) {
-				c.Wanted.Value = 0
+				c.Wanted.Value, c.Set.Value.Replicas = 0, 0
 				for i := range c.Members {
 					c.Members[i].PodState, c.Members[i].NoPod = model.Fact[model.Pod]{}, true
 				}
 			}),
 			verdict: Hibernated, quorum: "Unknown 0/3 2", health: "XXX",
+		},
+		"asked to hibernate, and still running: what is wrong is told": {
+			cluster: druid(3, func(c *model.Cluster) { c.Wanted.Value = 0 }, claim(2, func(c *model.Claim) { c.Deleting = now })),
+			verdict: Hibernated, quorum: "Held 3/3 2", health: "HHH", leader: "etcd-main-0", codes: "ClaimTerminating ReplicasDiffer",
+		},
+		"it publishes that it serves, and its kubelet says that it crashes": {
+			cluster: cluster(3, at(2, func(m *model.Member) {
+				m.PodState = by(model.SourcePod, model.Pod{Phase: "Running", Ready: "False", Etcd: model.Container{Name: "etcd", State: "Waiting", Reason: "CrashLoopBackOff", Restarts: 9}})
+			})),
+			verdict: Degraded, reason: PodNotRunning, quorum: "Held 2/3 2", health: "HHU", leader: "main-0", codes: "PodNotRunning",
+		},
+		"it publishes that it serves, and its pod is being deleted": {
+			cluster: cluster(3, at(2, func(m *model.Member) {
+				m.PodState = by(model.SourcePod, model.Pod{Phase: "Running", Deleting: now, Etcd: model.Container{Name: "etcd", State: "Running", Ready: true}})
+			})),
+			verdict: Degraded, reason: PodTerminating, quorum: "Held 2/3 2", health: "HHU", leader: "main-0", codes: "PodTerminating",
+		},
+		"a learner that is said to be Started is a learner all the same": {
+			cluster: cluster(3, at(2, func(m *model.Member) { m.SubState = known("Learner") })),
+			verdict: Degraded, reason: MemberNotVoting, quorum: "Held 2/2 2", health: "HHS", leader: "main-0", codes: "MemberNotVoting",
 		},
 		"etcd-io/etcd-operator#193: the StatefulSet has shrunk to what druid counts": {
 			cluster: druid(3, func(c *model.Cluster) { c.Set.Value.Replicas = 2 }, pod(2, func(p *model.Pod) { p.Deleting = now.Add(20 * time.Second) }), etcd(func(e *model.Etcd) { e.StatusMembers = 2 })),
@@ -426,6 +446,11 @@ func TestAdviceDoesNoHarm(t *testing.T) {
 	}{
 		"the set is missing, and druid counts all members":      {druid(3, gone), StatefulSetMissing, "suspend", reconcile},
 		"the set is missing, and druid would make it too small": {druid(3, gone, short), StatefulSetMissing, reconcile, "suspend"},
+		"a pod has ended, and there is no set to make it anew":  {druid(3, gone, pod(2, func(p *model.Pod) { p.Phase = "Failed" })), PodNotRunning, "kubectl delete", "delete nothing"},
+		"a Lease is missing, and a change waits":                {druid(3, noLease, etcd(func(e *model.Etcd) { e.Generation = 9 })), LeaseMissing, "annotate", "no change of the Etcd waits"},
+		"a change waits, and a member is down":                  {druid(3, pod(2, unready(time.Hour)), etcd(func(e *model.Etcd) { e.Generation = 9 })), SpecNotReconciled, "annotate", "when all of them are well"},
+		"one holds this, and one holds that":                    {asked(2, hash(0, 7, 100, 50), hash(1, 8, 100, 50)), HashesDiffer, "most members", "no majority"},
+		"two hold this, and one holds that":                     {asked(3, hash(0, 7, 100, 50), hash(1, 8, 100, 50), hash(2, 7, 100, 50)), HashesDiffer, "no majority", "most members"},
 		"the set is missing, and a Lease with it":               {druid(3, gone, short, noLease), LeaseMissing, "annotate", "let druid not reconcile"},
 		"a pod runs on a claim that is gone":                    {druid(3, at(2, func(m *model.Member) { m.Claim, m.NoClaim = model.Fact[model.Claim]{}, true })), ClaimMissing, "delete", "restart nothing"},
 		"a claim that is being deleted before it was bound":     {druid(3, claim(2, func(c *model.Claim) { c.Deleting, c.Volume = now, "" })), ClaimTerminating, "patch", "restart no other"},

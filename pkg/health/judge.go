@@ -16,6 +16,7 @@ import (
 // Judge says how a cluster is.
 func Judge(c model.Cluster, o Options) Report {
 	j := judge{Options: o, report: Report{Cluster: c, At: o.Now}}
+	j.someAnswer = slices.ContainsFunc(c.Members, func(m model.Member) bool { return m.Live.Known() && m.Live.Value.Err == "" })
 	for _, m := range c.Members {
 		j.report.Members = append(j.report.Members, j.member(m))
 	}
@@ -56,6 +57,8 @@ type judge struct {
 	report Report
 	// splitFound and corruptFound make a cluster Unhealthy although quorum holds.
 	splitFound, corruptFound bool
+	// someAnswer: a member that was asked has told its status.
+	someAnswer bool
 	// severalClusters: the members are of more than one.
 	severalClusters bool
 	// unbounded: there may be voters that nothing is known of, so quorum can't be called lost.
@@ -144,9 +147,18 @@ func (j *judge) publishedMember(m model.Member, r *MemberReport, set setter) vot
 	seen := m.PodState.Known() || m.NoPod || m.Lease.Known() || m.NoLease || m.EtcdStatus.Known()
 	switch {
 	case isFresh && j.gone(m):
-		// The publication is from before its pod went.
+		// The publication is from before its pod went, or its etcd.
 		r.Basis = model.SourcePod
 		return j.seenMember(m, set)
+	case isFresh && !m.PodState.Value.Deleting.IsZero():
+		r.Basis = m.Published.Source
+		v := j.freshMember(m, set)
+		if v == voteUp {
+			v = voteUnknown // it serves until it stops
+		}
+		set(MemberUnhealthy, string(PodTerminating), "its pod is being deleted")
+		j.find(PodTerminating, Warning, m.Name, "its pod is being deleted", "wait until it is back, and restart no other member meanwhile")
+		return v
 	case isFresh:
 		r.Basis = m.Published.Source
 		return j.freshMember(m, set)
@@ -183,7 +195,8 @@ func (r *MemberReport) wantedNone(j *judge) bool {
 // gone says that the member's pod can't be what its publication tells of any more.
 func (j *judge) gone(m model.Member) bool {
 	p := m.PodState.Value
-	return m.NoPod || p.Phase == "Succeeded" || p.Phase == "Failed" || p.Phase == "Pending"
+	return m.NoPod || p.Phase == "Succeeded" || p.Phase == "Failed" || p.Phase == "Pending" ||
+		p.Etcd.State == "Waiting" || p.Etcd.State == "Terminated"
 }
 
 // notPublished tells of a member for which nobody publishes. Where it is well by other signs, that is worth a notice.
@@ -230,6 +243,11 @@ func (j *judge) freshMember(m model.Member, set setter) vote {
 		set(MemberUnknown, reason, said)
 		j.find(MemberNotServing, Warning, m.Name, "whether it serves is not known: "+said, "")
 		return voteUnknown
+	case state == v1alpha1.StateStarted && m.SubState.Or("") == string(v1alpha1.SubStateLearner):
+		// Not as DEP-04 has it, and clear all the same.
+		set(MemberSyncing, m.SubState.Value, "it does not vote yet")
+		j.find(MemberNotVoting, Warning, m.Name, "it does not vote: it is a learner", "wait until it has caught up and is promoted; restart no other member meanwhile")
+		return voteNone
 	case ready.Status == "True" && state == v1alpha1.StateStarted:
 		set(MemberHealthy, "", "")
 		return voteUp
@@ -610,7 +628,19 @@ func (j *judge) verdict() {
 	r := &j.report
 	if n, known := r.Wanted.Get(); known && n == 0 {
 		r.Verdict, r.Message = Hibernated, "no members are wanted"
-		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Code != Unreadable })
+		running := 0
+		for _, m := range r.Members {
+			if m.PodState.Known() || m.vote == voteUp || m.Live.Value.Reached {
+				running++
+			}
+		}
+		if running == 0 && r.Set.Value.Replicas == 0 {
+			r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Code != Unreadable })
+			return
+		}
+		// It was asked to hibernate, and does not yet: what is wrong meanwhile is still wrong.
+		r.Message += fmt.Sprintf(", and %d still run", running)
+		j.sort()
 		return
 	}
 	switch {
@@ -620,9 +650,7 @@ func (j *judge) verdict() {
 	case r.Quorum.State == QuorumIsUnknown && !j.splitFound:
 		j.find(QuorumUnknown, Critical, "", fmt.Sprintf("whether quorum holds is not known: %d of at most %d voters serve, %d are needed, and %d can't be judged", r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed, r.Quorum.Unknown), "find out about the members that can't be judged")
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(leads(b.Code), leads(a.Code)))
-	})
+	j.sort()
 	worst := Finding{Severity: Notice}
 	if len(r.Findings) > 0 {
 		worst = r.Findings[0]
@@ -641,6 +669,13 @@ func (j *judge) verdict() {
 	if r.Verdict != Healthy {
 		r.Reason = worst.Code
 	}
+}
+
+// sort puts the worst finding first.
+func (j *judge) sort() {
+	slices.SortStableFunc(j.report.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(leads(b.Code), leads(a.Code)))
+	})
 }
 
 // started says whether a member has been a voter: validation of its data is what a voter begins with when it restarts.

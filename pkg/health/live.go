@@ -43,10 +43,12 @@ func (j *judge) liveMember(m model.Member, set setter, otherwise func() vote) vo
 		set(MemberUnhealthy, "NotAnswering", "it does not answer: "+l.Err)
 		j.find(MemberNotServing, Warning, m.Name, "it does not answer: "+l.Err, "see what etcd says: kubectl logs "+m.Pod+container(m)+j.inNamespace())
 		j.brief("it does not answer")
-		if l.Reached || j.podDown(m) {
+		// Silence is the member's own where its kubelet says the same, or where another one has answered on the same way, in
+		// the same time, at the same port: else the way may be slow or broken, or the port be another one.
+		if j.podDown(m) || (l.Reached && j.someAnswer) {
 			return voteDown
 		}
-		return voteUnknown // the way to it may be what is broken
+		return voteUnknown
 	case l.Learner:
 		set(MemberSyncing, string(v1alpha1.SubStateLearner), "it does not vote yet")
 		j.find(MemberNotVoting, Warning, m.Name, "it does not vote: it is a learner"+j.progress(m), "wait until it has caught up and is promoted; restart no other member meanwhile")
@@ -143,6 +145,9 @@ func (j *judge) membership() bool {
 	list := r.Members[reference].Live.Value.List
 	teller := r.Members[reference].Name
 	j.comparedLists(teller, list)
+	if j.strangers() {
+		return false
+	}
 
 	listed := make([]bool, len(r.Members))
 	for _, entry := range list {
@@ -188,6 +193,53 @@ func (j *judge) membership() bool {
 	slices.SortStableFunc(r.Members, func(a, b MemberReport) int { return model.CompareNatural(a.Name, b.Name) })
 	j.waiting()
 	j.exactQuorum()
+	return true
+}
+
+// strangers finds members that all serve and do not know each other: whoever answers a linearizable read is a voter of a
+// cluster that has a quorum, and knows its membership. Two that do not list each other are of two clusters, also where both
+// have the same ID: --force-new-cluster keeps it.
+func (j *judge) strangers() bool {
+	lists := func(a, b MemberReport) bool {
+		return slices.ContainsFunc(a.Live.Value.List, func(l model.Listed) bool { return l.ID == b.ID.Value })
+	}
+	var serving []int
+	for i, m := range j.report.Members {
+		if m.Live.Value.Serves && m.Live.Value.List != nil && m.ID.Source == model.SourceLive {
+			serving = append(serving, i)
+		}
+	}
+	views := map[string][]string{}
+	found := false
+	for _, a := range serving {
+		for _, b := range serving {
+			x, y := j.report.Members[a], j.report.Members[b]
+			if a != b && x.ClusterID.Value == y.ClusterID.Value && !lists(x, y) {
+				found = true
+			}
+		}
+		m := j.report.Members[a]
+		views[listText(m.Live.Value.List)] = append(views[listText(m.Live.Value.List)], m.Name)
+	}
+	if !found {
+		return false
+	}
+	var parts []string
+	for _, view := range sortedKeys(views) {
+		parts = append(parts, strings.Join(views[view], ", "))
+	}
+	most := 0
+	for _, names := range views {
+		most = max(most, len(names))
+	}
+	for _, i := range serving {
+		m := &j.report.Members[i]
+		if n := len(views[listText(m.Live.Value.List)]); n < most || 2*n <= len(serving) {
+			m.Health, m.Reason, m.Message = MemberUnhealthy, string(ClusterSplit), "it serves for a membership that others which serve do not share"
+		}
+	}
+	j.splitFound, j.severalClusters = true, true
+	j.find(ClusterSplit, Critical, "", "members that serve do not know each other, so there are several clusters of the same ID: "+strings.Join(parts, "; "), "change nothing until it is clear which cluster has the data; nothing repairs this for you")
 	return true
 }
 
@@ -399,7 +451,20 @@ func (j *judge) liveAlarms() {
 				continue
 			}
 			told[a] = true
-			switch name, is := known[a.MemberID]; {
+			name, is := known[a.MemberID]
+			if a.Type == "CORRUPT" && !slices.Contains(j.alarmsOf(name), a.Type) {
+				j.corruptFound = true
+				who := "member " + a.MemberID + ", which is not in the membership any more"
+				switch {
+				case a.MemberID == "0" || a.MemberID == "":
+					who = "nobody in particular (etcd-io/etcd#14849)"
+				case is:
+					who = name
+				}
+				j.find(DataCorrupt, Critical, name, fmt.Sprintf("%s says that alarm CORRUPT is raised for %s: members disagree about data; the alarm may name the wrong one", m.Name, who), "disarm nothing and replace nobody before the hashes of all members are compared: add --hash")
+				continue
+			}
+			switch {
 			case a.MemberID == "0" || a.MemberID == "":
 				j.find(AlarmRaised, Warning, "", "alarm "+a.Type+" is raised and names no member (etcd-io/etcd#14849)", "compare the members' hashes with --hash before any is replaced")
 			case !is:
@@ -462,9 +527,22 @@ func (j *judge) hashes() {
 			continue
 		}
 		j.corruptFound = true
-		j.find(HashesDiffer, Critical, "", fmt.Sprintf("the members hold different data at revision %d, compacted at %d: %s", p.revision, p.compacted, strings.Join(parts, "; ")), "the majority is right, most likely: keep everybody's data aside, then replace the members that differ, one at a time")
+		j.find(HashesDiffer, Critical, "", fmt.Sprintf("the members hold different data at revision %d, compacted at %d: %s", p.revision, p.compacted, strings.Join(parts, "; ")), hashAdvice(by))
 	}
 	j.report.HashesCompared = asked > 0 && len(groups) == 1
+}
+
+// hashAdvice says what to do about different data. Two against one are a hint; one against one is none.
+func hashAdvice(by map[uint32][]string) string {
+	most, total := 0, 0
+	for _, names := range by {
+		most, total = max(most, len(names)), total+len(names)
+	}
+	keep := "keep everybody's data aside, and replace nobody, until it is clear which is right"
+	if 2*most > total {
+		return keep + "; most likely it is what most members hold. Then replace those that differ, one at a time, while the others hold quorum"
+	}
+	return keep + ": no majority tells"
 }
 
 // minorVersions is how many minor versions of etcd were hashed by: they do not compare (3.5.16 changed what is hashed).

@@ -204,11 +204,28 @@ func TestLive(t *testing.T) {
 		},
 		"etcd-operator#474: an alarm of a member that was removed": {
 			cluster: asked(3, live(0, func(l *model.Live) { l.Alarms = []model.Alarm{{MemberID: "dead", Type: "CORRUPT"}} })),
+			verdict: Unhealthy, reason: DataCorrupt, quorum: "Held 3/3 2", health: "HHH", leader: "etcd-main-0", codes: "DataCorrupt",
+		},
+		"an alarm NOSPACE of a member that was removed": {
+			cluster: asked(3, live(0, func(l *model.Live) { l.Alarms = []model.Alarm{{MemberID: "dead", Type: "NOSPACE"}} })),
 			verdict: Degraded, reason: AlarmOfRemovedMember, quorum: "Held 3/3 2", health: "HHH", leader: "etcd-main-0", codes: "AlarmOfRemovedMember",
+		},
+		"CORRUPT of a member that does not answer, by the word of others": {
+			cluster: asked(3, at(2, silent(true)), live(0, func(l *model.Live) { l.Alarms = []model.Alarm{{MemberID: "a2", Type: "CORRUPT"}} })),
+			verdict: Unhealthy, reason: DataCorrupt, quorum: "Held 2/3 2", health: "HHU", leader: "etcd-main-0", codes: "DataCorrupt MemberNotServing DruidDisagrees",
+		},
+		"after --force-new-cluster: two clusters of one ID serve": {
+			cluster: asked(3, at(0, func(m *model.Member) { m.RaftTerm.Value = 9 }), live(0, func(l *model.Live) { l.List = l.List[:1] })),
+			verdict: Unhealthy, reason: ClusterSplit, quorum: "Unknown 3/3 2", health: "UHH", codes: "ClusterSplit MembershipDiffers DruidDisagrees",
+		},
+		"nobody answers on this way: the way may be slow, or the port another one": {
+			cluster: asked(3, at(0, silent(true)), at(1, silent(true)), at(2, silent(true))),
+			verdict: Unknown, reason: QuorumUnknown, quorum: "Unknown 0/3 2", health: "UUU",
+			codes: "QuorumUnknown MemberNotServing MemberNotServing MemberNotServing NoLeaderKnown DruidDisagrees",
 		},
 		"etcd-io/etcd#14849: an alarm that names nobody": {
 			cluster: asked(3, live(0, func(l *model.Live) { l.Alarms = []model.Alarm{{MemberID: "0", Type: "CORRUPT"}} })),
-			verdict: Degraded, reason: AlarmRaised, quorum: "Held 3/3 2", health: "HHH", leader: "etcd-main-0", codes: "AlarmRaised",
+			verdict: Unhealthy, reason: DataCorrupt, quorum: "Held 3/3 2", health: "HHH", leader: "etcd-main-0", codes: "DataCorrupt",
 		},
 		"an alarm of a member that does not tell it itself": {
 			cluster: asked(3, live(0, func(l *model.Live) { l.Alarms = []model.Alarm{{MemberID: "a2", Type: "NOSPACE"}} })),

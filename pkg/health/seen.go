@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
@@ -41,7 +42,7 @@ func (j *judge) seenMember(m model.Member, set setter) vote {
 	case !podKnown:
 		return unsure(PodUnread, string(PodUnread), "what its pod does is not known", "make pods readable, add them to the files, or ask the member itself with --live")
 	case pod.Phase == "Succeeded" || pod.Phase == "Failed":
-		return down(PodNotRunning, "Pod"+pod.Phase, fmt.Sprintf("its pod has ended: it is %s%s", pod.Phase, because(pod.Reason, pod.Message)), "delete it, so that it is made anew: kubectl delete pod "+m.Pod+j.inNamespace())
+		return down(PodNotRunning, "Pod"+pod.Phase, fmt.Sprintf("its pod has ended: it is %s%s", pod.Phase, because(pod.Reason, pod.Message)), j.deletePod(m))
 	case !pod.Deleting.IsZero():
 		set(MemberUnhealthy, string(PodTerminating), "its pod is being deleted")
 		j.find(PodTerminating, Warning, m.Name, "its pod is being deleted", "wait until it is back, and restart no other member meanwhile")
@@ -112,7 +113,33 @@ func (j *judge) leaseAdvice() string {
 	if j.report.NoSet {
 		return "--live asks etcd itself; let druid not reconcile while the StatefulSet is missing: it counts members by their Leases"
 	}
-	return "druid makes it anew when it reconciles: kubectl annotate etcd " + j.report.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace() + "; --live asks etcd itself"
+	return "--live asks etcd itself; druid makes the Lease anew when it reconciles" + j.reconcile()
+}
+
+// reconcile is how to have druid reconcile, where that can't make things worse: it also carries out changes that wait, which
+// may restart members.
+func (j *judge) reconcile() string {
+	e, known := j.report.Etcd.Get()
+	if !known || e.Generation != e.ObservedGeneration || j.report.NoSet || j.unwell() {
+		return "; have it do that when all members are well and no change of the Etcd waits"
+	}
+	return ": kubectl annotate etcd " + j.report.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace()
+}
+
+// unwell says whether the etcd of any member is known not to be ready.
+func (j *judge) unwell() bool {
+	return slices.ContainsFunc(j.report.Cluster.Members, func(m model.Member) bool {
+		p, known := m.PodState.Get()
+		return m.NoPod || (known && (!p.Etcd.Ready || !p.Deleting.IsZero())) || (m.Live.Known() && !m.Live.Value.Serves)
+	})
+}
+
+// deletePod says how to have a pod made anew, where that happens.
+func (j *judge) deletePod(m model.Member) string {
+	if j.report.NoSet {
+		return "it is not made anew while there is no StatefulSet: delete nothing"
+	}
+	return "while the others hold quorum and none is a learner, delete it, so that it is made anew: kubectl delete pod " + m.Pod + j.inNamespace()
 }
 
 // neverJoined says that druid's sidecar has never told of the member. It renews the Lease once etcd answers.

@@ -29,7 +29,10 @@ func (j *judge) druid() {
 		j.find(OperationInProgress, Notice, "", "the Etcd is being deleted", "")
 	}
 	behind := e.Generation > e.ObservedGeneration
-	reconcile := "ask druid for it: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
+	reconcile := "it may restart members: have druid do it when all of them are well"
+	if !j.unwell() && !j.report.NoSet {
+		reconcile = "ask druid for it, one change at a time; it may restart members: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
+	}
 	switch {
 	case e.LastOperation.State == "Error":
 		message, brief := "druid could not reconcile the Etcd", "druid could not reconcile the Etcd"
@@ -53,7 +56,11 @@ func (j *judge) druid() {
 		j.find(SpecNotReconciled, Warning, "", "druid has not reconciled the Etcd yet: it has no status", "see whether etcd-druid runs, and then "+reconcile)
 	case behind:
 		// When the spec was changed nobody tells, and where druid reconciles only when asked to, it may rightly wait for days.
-		j.find(SpecNotReconciled, Notice, "", fmt.Sprintf("druid has not carried out generation %d of the Etcd: it is at %d, and its last operation was %s ago", e.Generation, e.ObservedGeneration, age(j.Now, e.LastOperation.Time)), reconcile)
+		message := fmt.Sprintf("druid has not carried out generation %d of the Etcd: it is at %d", e.Generation, e.ObservedGeneration)
+		if !e.LastOperation.Time.IsZero() {
+			message += fmt.Sprintf(", and its last operation was %s ago", age(j.Now, e.LastOperation.Time))
+		}
+		j.find(SpecNotReconciled, Notice, "", message, reconcile)
 	}
 	switch e.LastOperation.State {
 	case "Processing", "Requeue":
@@ -162,7 +169,7 @@ func (j *judge) claims() {
 				if m.PodState.Value.Phase == "Running" {
 					j.find(ClaimMissing, Warning, m.Name, "its pod runs on a claim that does not exist: its data is gone once the pod ends", "take a full backup, restart nothing, and see whether its volume is still there")
 				} else {
-					j.find(ClaimMissing, Warning, m.Name, "its pod waits for a claim that does not exist", "while the others hold quorum and none is a learner, delete the pod, so that both are made anew: kubectl delete pod "+m.Pod+j.inNamespace())
+					j.find(ClaimMissing, Warning, m.Name, "its pod waits for a claim that does not exist", j.deletePod(m.Member))
 				}
 			}
 			continue

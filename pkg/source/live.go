@@ -330,7 +330,9 @@ func (m *asked) failed(ctx context.Context, err error, credentials *credentials)
 		m.live.Refused = true
 		m.live.Err += ": it does not accept our certificate"
 	case strings.Contains(text, "certificate has expired"):
-		// By its own doing it can't be used by anybody.
+		// No new client gets in, by our clock; its peers have certificates of their own, so it may well vote.
+		m.live.NotAsked = true
+		m.live.Err += ": renew it, or compare this machine's clock"
 	case strings.Contains(text, "failed to verify certificate: "):
 		m.live.NotAsked = true
 		m.live.Err += ": the CA that we have is not its own; --cacert names another"

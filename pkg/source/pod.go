@@ -2,6 +2,7 @@ package source
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,14 +63,22 @@ func (c container) settings() string {
 	return strings.Join(parts, "\n")
 }
 
-// runsEtcd says whether the container's command line starts etcd.
+// startsEtcd finds etcd where a shell is told to start it.
+var startsEtcd = regexp.MustCompile(`(?m)(^|[;&|]|\bexec|\bthen|\bdo)\s*(\S*/)?etcd(\s|$)`)
+
+// runsEtcd says whether the container starts etcd: by its program, by what a shell is told to do, or where the program is the
+// image's, by options that nothing else has. A path that ends in etcd is a directory as often as not.
 func (c container) runsEtcd() bool {
-	for _, word := range strings.Fields(strings.Join(slices.Concat(c.Command.Value, c.Args.Value), " ")) {
-		if path.Base(strings.Trim(word, `"'`)) == "etcd" {
+	if command := c.Command.Value; len(command) > 0 {
+		if path.Base(command[0]) == "etcd" {
 			return true
 		}
+		return startsEtcd.MatchString(strings.Join(slices.Concat(command[1:], c.Args.Value), "\n"))
 	}
-	return false
+	if args := c.Args.Value; len(args) > 0 && path.Base(args[0]) == "etcd" {
+		return true
+	}
+	return strings.Contains(c.settings(), "-peer-urls") || strings.Contains(c.settings(), "_PEER_URLS")
 }
 
 // etcdContainer finds the container that runs etcd: the one of that name, the only one that starts it, or the only one.
