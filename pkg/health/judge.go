@@ -639,7 +639,7 @@ func (j *judge) verdict() {
 			return
 		}
 		// It was asked to hibernate, and does not yet: what is wrong meanwhile is still wrong.
-		r.Message += fmt.Sprintf(", and %d still run", running)
+		r.Message += fmt.Sprintf("; still running: %d", running)
 		j.sort()
 		return
 	}

@@ -157,6 +157,22 @@ func (j *judge) set() {
 	}
 }
 
+// claim tells of one claim of a member's. Data and WAL share their member's fate.
+func (j *judge) claim(m MemberReport, c model.Claim) {
+	keep := "treat it as a member that is about to be lost: restart no other"
+	if c.Volume != "" {
+		keep += ", and keep its volume: kubectl patch pv " + c.Volume + " -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"
+	}
+	switch {
+	case !c.Deleting.IsZero():
+		j.find(ClaimTerminating, Warning, m.Name, fmt.Sprintf("its claim %s is being deleted: its data is gone once its pod ends", c.Name), keep)
+	case c.Phase == "Lost":
+		j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Lost: the volume %s does not exist any more", c.Name, c.Volume), "")
+	case c.Phase == "Pending":
+		j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Pending for %s (storage class %s)", c.Name, age(j.Now, c.Created), c.StorageClass), "see why: kubectl describe pvc "+c.Name+j.inNamespace())
+	}
+}
+
 // claims tells of the members' claims and of those that are left over.
 func (j *judge) claims() {
 	r := &j.report
@@ -174,17 +190,8 @@ func (j *judge) claims() {
 			}
 			continue
 		}
-		keep := "treat it as a member that is about to be lost: restart no other"
-		if c.Volume != "" {
-			keep += ", and keep its volume: kubectl patch pv " + c.Volume + " -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"
-		}
-		switch {
-		case !c.Deleting.IsZero():
-			j.find(ClaimTerminating, Warning, m.Name, fmt.Sprintf("its claim %s is being deleted: its data is gone once its pod ends", c.Name), keep)
-		case c.Phase == "Lost":
-			j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Lost: the volume %s does not exist any more", c.Name, c.Volume), "")
-		case c.Phase == "Pending":
-			j.find(ClaimPending, Warning, m.Name, fmt.Sprintf("its claim %s is Pending for %s (storage class %s)", c.Name, age(j.Now, c.Created), c.StorageClass), "see why: kubectl describe pvc "+c.Name+j.inNamespace())
+		for _, c := range append([]model.Claim{c}, m.OtherClaims...) {
+			j.claim(m, c)
 		}
 		if v, ok := m.Volume.Get(); ok && v.ClaimUID != "" && c.UID != "" && v.Claim == c.Name && v.ClaimUID != c.UID {
 			j.find(ClaimReplaced, Warning, m.Name, fmt.Sprintf("it runs on claim %s with UID %s, and the claim of that name now has UID %s", c.Name, v.ClaimUID, c.UID), "its pod must be made anew to use the new claim, while the others hold quorum")

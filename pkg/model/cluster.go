@@ -157,6 +157,8 @@ type Member struct {
 	// Claim is the claim of the member's data, as the API server has it. NoClaim says that there is none.
 	Claim   Fact[Claim]
 	NoClaim bool
+	// OtherClaims are the claims of what else the member keeps, for example of its WAL: all are lost together.
+	OtherClaims []Claim
 	// Live is what the member itself has answered.
 	Live Fact[Live]
 	// LastFull and LastDelta are the last snapshots, as the member tells of them.

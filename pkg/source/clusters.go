@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,8 @@ type builder struct {
 	tasksOf      map[string][]*taskObject
 	// By namespace.
 	claimsOf map[string][]*claimObject
+	// mounted are the claims that any pod uses, by namespace/name.
+	mounted map[string]bool
 }
 
 // cluster is a cluster that is being put together.
@@ -133,8 +136,12 @@ func (b *builder) index() {
 		b.druids[b.etcds[i].Metadata.key()] = &b.etcds[i]
 	}
 	b.podsOf = map[string][]*podObject{}
+	b.mounted = map[string]bool{}
 	for i := range b.pods {
 		p := &b.pods[i]
+		for _, v := range p.Spec.Value.Volumes.Value {
+			b.mounted[p.Metadata.Namespace.Value+"/"+v.Value.Claim.Value.Name.Value] = true
+		}
 		if set, ok := podSet(p); ok {
 			key := p.Metadata.Namespace.Value + "/" + set
 			b.podsOf[key] = append(b.podsOf[key], p)
@@ -465,31 +472,27 @@ func (c *cluster) claimTemplates() []string {
 // claim adds what the claim of a member's data says: the one that its pod uses, or where there is no pod, the one that a
 // pod of its name would.
 func (b *builder) claim(c *cluster, m *model.Member, p *podObject, templates []string) {
-	var names []string
+	var claims []podClaim
 	if p != nil {
-		names = p.claimNames()
+		claims = p.usedClaims()
 	} else {
 		for _, t := range templates {
-			names = append(names, t+"-"+m.Pod)
+			claims = append(claims, podClaim{t, t + "-" + m.Pod})
+		}
+		claims = dataFirst(claims, "")
+	}
+	for i, c1 := range claims {
+		o := b.claimsByName[c.Key.Namespace+"/"+c1.claim]
+		switch {
+		case o == nil && i == 0:
+			m.NoClaim = b.claimsRead[c.Key]
+		case o == nil:
+		case i == 0:
+			m.Claim = model.Known(b.readClaim(o), model.SourceClaim, b.readAt)
+		default:
+			m.OtherClaims = append(m.OtherClaims, b.readClaim(o))
 		}
 	}
-	if len(names) == 0 {
-		return
-	}
-	// A second claim is the WAL's, most often; data and WAL share their member's fate.
-	name := names[0]
-	for _, n := range names {
-		if strings.Contains(n, "data") {
-			name = n
-			break
-		}
-	}
-	o := b.claimsByName[c.Key.Namespace+"/"+name]
-	if o == nil {
-		m.NoClaim = b.claimsRead[c.Key]
-		return
-	}
-	m.Claim = model.Known(b.readClaim(o), model.SourceClaim, b.readAt)
 }
 
 func (b *builder) readClaim(o *claimObject) model.Claim {
@@ -501,6 +504,8 @@ func (b *builder) readClaim(o *claimObject) model.Claim {
 	return claim
 }
 
+var wholeOrdinal = regexp.MustCompile(`^\d+$`)
+
 // looseClaims adds the claims that look like the cluster's and that no member has.
 func (b *builder) looseClaims(c *cluster, templates []string) {
 	if c.Wanted.Or(0) == 0 {
@@ -509,6 +514,9 @@ func (b *builder) looseClaims(c *cluster, templates []string) {
 	used := map[string]bool{}
 	for _, m := range c.members {
 		used[m.Claim.Value.Name] = true
+		for _, other := range m.OtherClaims {
+			used[other.Name] = true
+		}
 		for _, t := range templates {
 			used[t+"-"+m.Pod] = true
 		}
@@ -524,7 +532,7 @@ func (b *builder) looseClaims(c *cluster, templates []string) {
 			continue
 		}
 		for _, t := range templates {
-			if rest, ok := strings.CutPrefix(name, t+"-"+c.Key.Name+"-"); ok && ordinal.MatchString("-"+rest) && !wanted(rest) {
+			if rest, ok := strings.CutPrefix(name, t+"-"+c.Key.Name+"-"); ok && wholeOrdinal.MatchString(rest) && !wanted(rest) && !b.mounted[o.Metadata.key()] {
 				c.LooseClaims = append(c.LooseClaims, b.readClaim(o))
 			}
 		}

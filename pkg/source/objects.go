@@ -14,6 +14,8 @@ const (
 	groupDruid        = "druid.gardener.cloud"
 	groupApps         = "apps"
 	groupCoordination = "coordination.k8s.io"
+
+	kindEtcdMember = "EtcdMember"
 )
 
 // objectMeta is what is read of any object's metadata.
@@ -197,7 +199,7 @@ func (s *Set) addJSON(raw []byte, from string) error {
 
 func (s *Set) addObject(t typeMeta, raw []byte, from string) {
 	switch group := t.group(); {
-	case t.Kind == "EtcdMember" && group == groupDruid:
+	case t.Kind == kindEtcdMember && group == groupDruid:
 		add(s, &s.members, raw, from)
 	case t.Kind == "Lease" && group == groupCoordination:
 		add(s, &s.leases, raw, from)

@@ -40,7 +40,8 @@ type container struct {
 	Env          lax[[]lax[envVar]]        `json:"env"`
 	Ports        lax[[]lax[containerPort]] `json:"ports"`
 	VolumeMounts lax[[]lax[struct {
-		Name lax[string] `json:"name"`
+		Name      lax[string] `json:"name"`
+		MountPath lax[string] `json:"mountPath"`
 	}]] `json:"volumeMounts"`
 }
 
@@ -75,7 +76,7 @@ func (c container) runsEtcd() bool {
 		}
 		return startsEtcd.MatchString(strings.Join(slices.Concat(command[1:], c.Args.Value), "\n"))
 	}
-	if args := c.Args.Value; len(args) > 0 && path.Base(args[0]) == "etcd" {
+	if args := c.Args.Value; len(args) > 0 && !strings.HasPrefix(args[0], "-") && path.Base(args[0]) == "etcd" {
 		return true
 	}
 	return strings.Contains(c.settings(), "-peer-urls") || strings.Contains(c.settings(), "_PEER_URLS")
@@ -168,28 +169,62 @@ func (c containerState) container() model.Container {
 	return m
 }
 
-// claimNames are the claims that the pod's etcd uses, or those of the whole pod where it can't be told.
-func (o *podObject) claimNames() []string {
-	mounted := map[string]bool{}
+// podClaim is a claim that a pod uses, and the name of the volume that it is in the pod: of a StatefulSet's pods, that of the
+// claim's template.
+type podClaim struct{ volume, claim string }
+
+var dataDir = regexp.MustCompile(`(?i)data[-_]dir[=\s"']+([^\s"']+)`)
+
+// usedClaims are the claims that the pod's etcd uses, its data's first, or those of the whole pod where it can't be told.
+func (o *podObject) usedClaims() []podClaim {
 	etcd, _ := etcdContainer(o.Spec.Value.Containers.Value)
-	for _, m := range etcd.VolumeMounts.Value {
-		mounted[m.Value.Name.Value] = true
+	mounted, data := map[string]bool{}, ""
+	dir := ""
+	if m := dataDir.FindStringSubmatch(etcd.settings()); m != nil {
+		dir = m[1]
 	}
-	var all, used []string
+	longest := -1
+	for _, m := range etcd.VolumeMounts.Value {
+		name, at := m.Value.Name.Value, strings.TrimSuffix(m.Value.MountPath.Value, "/")
+		mounted[name] = true
+		if (dir == at || strings.HasPrefix(dir, at+"/")) && len(at) > longest {
+			data, longest = name, len(at)
+		}
+	}
+	var all, used []podClaim
 	for _, v := range o.Spec.Value.Volumes.Value {
-		claim := v.Value.Claim.Value.Name.Value
-		if claim == "" {
+		c := podClaim{v.Value.Name.Value, v.Value.Claim.Value.Name.Value}
+		if c.claim == "" {
 			continue
 		}
-		all = append(all, claim)
-		if mounted[v.Value.Name.Value] {
-			used = append(used, claim)
+		all = append(all, c)
+		if mounted[c.volume] {
+			used = append(used, c)
 		}
 	}
-	if len(used) > 0 {
-		return used
+	if len(used) == 0 {
+		used = all
 	}
-	return all
+	return dataFirst(used, data)
+}
+
+// dataFirst puts the claim of the data before others: that of the volume of a name, where it is known, else the one that is
+// called data, or something with data in it.
+func dataFirst(claims []podClaim, volume string) []podClaim {
+	rank := func(c podClaim) int {
+		switch {
+		case volume != "" && c.volume == volume:
+			return 0
+		case c.volume == "data":
+			return 1
+		case strings.Contains(c.volume, "data"):
+			return 2
+		default:
+			return 3
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b podClaim) int { return rank(a) - rank(b) })
+	return claims
 }
 
 type claimObject struct {

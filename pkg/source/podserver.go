@@ -3,11 +3,13 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
@@ -21,11 +23,11 @@ const parallelReads = 8
 const fresh = 60 * time.Second
 
 // readPods reads the pods and claims of clusters: of all, or of those that do not publish all that there is to know.
-func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
+func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) error {
 	need := s.needPods(o)
 	var mu sync.Mutex
 	failed := map[string]error{}
-	var g errgroup.Group
+	g, lists := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
 	inNamespace := map[string][]model.Key{}
 	for key, selector := range need {
@@ -33,7 +35,10 @@ func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
 		g.Go(func() error {
 			var objects []podObject
 			part := &Set{}
-			err := collect(part, c.list(ctx, apiCore, key.Namespace, "pods", selector), &objects)
+			err := collect(part, c.list(lists, apiCore, key.Namespace, "pods", selector), &objects)
+			if lost(err) {
+				return fmt.Errorf("can't list Pods%s: %w", in(key.Namespace), err)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			s.Problems, s.pods = append(s.Problems, part.Problems...), append(s.pods, objects...)
@@ -50,7 +55,10 @@ func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
 		g.Go(func() error {
 			var objects []claimObject
 			part := &Set{}
-			err := collect(part, c.list(ctx, apiCore, namespace, "persistentvolumeclaims", ""), &objects)
+			err := collect(part, c.list(lists, apiCore, namespace, "persistentvolumeclaims", ""), &objects)
+			if lost(err) {
+				return fmt.Errorf("can't list PersistentVolumeClaims%s: %w", in(namespace), err)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			s.Problems, s.claims = append(s.Problems, part.Problems...), append(s.claims, objects...)
@@ -63,18 +71,21 @@ func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) {
 			return nil
 		})
 	}
-	_ = g.Wait() // failures are problems
+	if err := g.Wait(); err != nil {
+		return err
+	}
 	for subject, err := range failed {
 		s.problem(subject, err)
 	}
 	if o.Volumes {
-		c.readVolumes(ctx, s, o)
+		return c.readVolumes(ctx, s, o)
 	}
+	return nil
 }
 
 // readVolumes reads the volumes of the claims one by one: they belong to no namespace, and who may see a few of them may
 // not list all. Those that can't be read leave nothing but their reclaim policy and handle unknown.
-func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) {
+func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) error {
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelReads)
@@ -83,6 +94,9 @@ func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) {
 	for _, c := range s.Clusters(o.StatefulSets...) {
 		for _, m := range c.Members {
 			used[m.Claim.Value.Volume] = true
+			for _, other := range m.OtherClaims {
+				used[other.Volume] = true
+			}
 		}
 		for _, claim := range c.LooseClaims {
 			used[claim.Volume] = true
@@ -94,7 +108,12 @@ func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) {
 			continue
 		}
 		g.Go(func() error {
-			raw, err := c.client.Get().AbsPath("/" + apiCore).Resource("persistentvolumes").Name(name).Do(ctx).Raw()
+			result := c.client.Get().AbsPath("/" + apiCore).Resource("persistentvolumes").Name(name).Do(ctx)
+			raw, err := result.Raw()
+			var answer apierrors.APIStatus
+			if err := result.Error(); err != nil && !errors.As(err, &answer) {
+				return fmt.Errorf("can't read PersistentVolume %s: %w", name, err)
+			}
 			var v volumeObject
 			if err != nil || json.Unmarshal(raw, &v) != nil {
 				return nil
@@ -105,7 +124,7 @@ func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) {
 			return nil
 		})
 	}
-	_ = g.Wait()
+	return g.Wait()
 }
 
 // needPods says of which clusters the pods are to be read, with the selector that finds them and their claims.

@@ -67,8 +67,9 @@ type ReadOptions struct {
 	Now time.Time
 }
 
-// Read reads EtcdMembers, druid's Etcds, and what belongs to them. It fails only where neither of the two can be read; what
-// else can't be becomes a problem of the Set.
+// Read reads EtcdMembers, druid's Etcds, and what belongs to them. It fails where the server can't be reached, where the
+// context ends, and where nothing was found and a list that could have told of clusters can't be read; what else can't be
+// read becomes a problem of the Set.
 func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	s := &Set{at: o.Now, podsRead: map[model.Key]bool{}, claimsRead: map[model.Key]bool{}}
 	where := in(o.Namespace)
@@ -82,50 +83,75 @@ func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	leases := c.listLeases(ctx, o.Namespace, fmt.Sprintf("%s in (%s,%s,%s)", v1alpha1.LabelComponent, v1alpha1.ComponentHeartbeat, componentMemberLease, componentSnapshotLease))
 	sets := c.listStatefulSets(ctx, o.Namespace)
 	membersErr := collect(s, members, &s.members)
+	if lost(membersErr) {
+		return nil, fmt.Errorf("can't list EtcdMembers%s: %w", where, membersErr)
+	}
 	etcdsErr := collect(s, etcds, &s.etcds)
-	if membersErr != nil && (etcdsErr != nil || len(s.etcds) == 0) && len(o.StatefulSets) == 0 {
-		switch {
-		case apierrors.IsNotFound(membersErr) && (etcdsErr == nil || apierrors.IsNotFound(etcdsErr)):
-			if etcdsErr == nil {
-				return s, nil // druid runs here, and nothing else; it has no clusters
-			}
-			return nil, &MissingCRDError{Err: membersErr}
-		case apierrors.IsNotFound(membersErr):
-			return nil, fmt.Errorf("can't list Etcds%s: %w", where, etcdsErr)
-		default:
-			return nil, fmt.Errorf("can't list EtcdMembers%s: %w", where, membersErr)
-		}
+	if lost(etcdsErr) {
+		return nil, fmt.Errorf("can't list Etcds%s: %w", where, etcdsErr)
 	}
 	// Where there is no druid there are no Etcds, and where our resource is not installed no EtcdMembers: both are usual.
 	if membersErr != nil && !apierrors.IsNotFound(membersErr) {
+		s.unlist(kindEtcdMember, fmt.Errorf("can't list EtcdMembers%s: %w", where, membersErr))
 		s.problem("EtcdMembers"+where, fmt.Errorf("can't be listed, so what members publish is not known: %w", membersErr))
 	}
 	workloads := true
 	if etcdsErr != nil && !apierrors.IsNotFound(etcdsErr) {
 		workloads = false
+		s.unlist(string(model.KindEtcd), fmt.Errorf("can't list Etcds%s: %w", where, etcdsErr))
 		s.problem("Etcds"+where, fmt.Errorf("can't be listed, so what druid knows, and how many members are wanted, is not known: %w", etcdsErr))
 	}
 	if len(s.members) == 0 && len(s.etcds) == 0 && len(o.StatefulSets) == 0 {
+		switch {
+		case len(s.unlisted) > 0: // that there are no clusters is not known
+			return nil, s.unlisted[0].err
+		case membersErr != nil && etcdsErr != nil:
+			return nil, &MissingCRDError{Err: membersErr}
+		}
 		return s, nil
 	}
 	s.leasesRead, s.workloadsRead = true, workloads
 	var err error
-	if s.leases, err = leases.wait(); err != nil {
+	if s.leases, err = leases.wait(); lost(err) {
+		return nil, fmt.Errorf("can't list Leases%s: %w", where, err)
+	} else if err != nil {
 		s.leasesRead = false
 		s.problem("Leases"+where, fmt.Errorf("can't be listed, so whether members are fresh is not known: %w", err))
 	}
-	if s.statefulSets, err = sets.wait(); err != nil {
+	if s.statefulSets, err = sets.wait(); lost(err) {
+		return nil, fmt.Errorf("can't list StatefulSets%s: %w", where, err)
+	} else if err != nil {
 		s.workloadsRead = false
+		s.unlist(string(model.KindStatefulSet), fmt.Errorf("can't list StatefulSets%s: %w", where, err))
 		s.problem("StatefulSets"+where, fmt.Errorf("can't be listed, so how many members are wanted is not known: %w", err))
+	}
+	if len(s.members) == 0 && len(s.etcds) == 0 && len(s.statefulSets) == 0 && len(s.unlisted) > 0 {
+		return nil, s.unlisted[0].err
 	}
 	if len(s.etcds) > 0 {
 		// druid knew no EtcdOpsTasks for most of its life.
-		if err := collect(s, tasks, &s.tasks); err != nil && !apierrors.IsNotFound(err) {
+		if err := collect(s, tasks, &s.tasks); lost(err) {
+			return nil, fmt.Errorf("can't list EtcdOpsTasks%s: %w", where, err)
+		} else if err != nil && !apierrors.IsNotFound(err) {
 			s.problem("EtcdOpsTasks"+where, fmt.Errorf("can't be listed, so what druid is doing is not known: %w", err))
 		}
 	}
-	c.readPods(ctx, s, o)
+	if err := c.readPods(ctx, s, o); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// lostError is the error of a request that the server has not answered.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// lost says whether a list failed because the server did not answer, or because the context ended. Then nothing is known of
+// what is there, as opposed to where the server has answered that the list is forbidden, say.
+func lost(err error) bool {
+	var e *lostError
+	return errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 const (
@@ -200,6 +226,9 @@ func (c *Server) pages(ctx context.Context, prefix, namespace, resource, selecto
 			if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
 				next = status.Status().Continue
 				continue
+			}
+			if !errors.As(err, &status) {
+				return &lostError{err}
 			}
 			return err
 		}

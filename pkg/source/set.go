@@ -31,6 +31,27 @@ type Set struct {
 	podsRead, claimsRead      map[model.Key]bool
 	// at is when it was read from a server. Zero: it was read from files.
 	at time.Time
+	// unlisted are the lists that could not be read, and that could have told of clusters.
+	unlisted []unlisted
+}
+
+// unlisted is a list that could not be read, of objects of a kind.
+type unlisted struct {
+	kind string
+	err  error
+}
+
+func (s *Set) unlist(kind string, err error) { s.unlisted = append(s.unlisted, unlisted{kind, err}) }
+
+// Untold says why a cluster that is not in the set may be there all the same: the error of a list that could have told of
+// it. Kind is that of the cluster, or empty where it may be any. Nil: the set has all of them.
+func (s *Set) Untold(kind model.Kind) error {
+	for _, l := range s.unlisted {
+		if kind == "" || l.kind == kindEtcdMember || l.kind == string(kind) {
+			return l.err
+		}
+	}
+	return nil
 }
 
 func (s *Set) problem(subject string, err error) {
