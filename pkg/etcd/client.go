@@ -13,10 +13,12 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 func init() {
@@ -154,6 +156,10 @@ func call[Req, Resp any](ctx context.Context, c *Client, op string, ask func(con
 	defer cancel()
 	answer, err := ask(ctx, request)
 	if err != nil {
+		// Whatever broke when the time was up broke because it was.
+		if st, ok := grpcStatus(err); ok && st.Code() == codes.Unavailable && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = status.FromContextError(ctx.Err()).Err()
+		}
 		return answer, &CallError{Op: op, Endpoint: c.endpoint, Err: err}
 	}
 	return answer, nil
