@@ -31,7 +31,9 @@ type readOptions struct {
 	// allPods asks for the pods, claims and volumes also of members that publish.
 	allPods bool
 	// found are the clusters that were read, before --selector.
-	found     []model.Key
+	found []model.Key
+	// untold says why a cluster of a kind that was not found may be there all the same. Nil: it is not there.
+	untold    func(model.Kind) error
 	flags     *pflag.FlagSet
 	selector  labels.Selector
 	namespace string
@@ -119,7 +121,7 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 		return nil, err
 	}
 	var reports []health.Report
-	o.found = nil
+	o.found, o.untold = nil, set.Untold
 	clusters := slices.DeleteFunc(set.Clusters(o.statefulSets()...), func(c model.Cluster) bool { return !o.wants(c.Key) })
 	if err := o.askLive(ctx, clusters, &judgement); err != nil {
 		return nil, err
@@ -221,13 +223,18 @@ func (o *readOptions) tellUnproven(reports []health.Report) {
 	}
 }
 
-// missing is an error for each cluster that was asked for by name and not found, as kubectl has it.
+// missing is an error for each cluster that was asked for by name and not found, as kubectl has it. Where something could not
+// be read that could have told of it, that is the error: nobody knows then that it is not there.
 func (o *readOptions) missing() error {
 	var names []string
 	for _, a := range o.clusters {
-		if !slices.ContainsFunc(o.found, a.matches) {
-			names = append(names, model.Key{Kind: a.kind, Name: a.name}.Argument())
+		if slices.ContainsFunc(o.found, a.matches) {
+			continue
 		}
+		if err := o.untold(a.kind); err != nil {
+			return fmt.Errorf("can't find out whether there is an etcd cluster %s%s: %w%s", model.Key{Kind: a.kind, Name: a.name}.Argument(), o.where(), err, hint(err))
+		}
+		names = append(names, model.Key{Kind: a.kind, Name: a.name}.Argument())
 	}
 	if len(names) == 0 {
 		return nil

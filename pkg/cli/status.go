@@ -228,12 +228,30 @@ func (w *watcher) look(ctx context.Context) error {
 	case err != nil:
 		return w.failed(err)
 	}
+	if w.redraw {
+		for _, r := range w.shown {
+			if err := w.unsure(r.Key); err != nil {
+				return w.failed(err)
+			}
+		}
+	}
 	w.shown, w.failure = reports, ""
 	defer func() { w.begun = true }()
 	if w.redraw {
 		return w.page("")
 	}
 	return w.printChanged(reports)
+}
+
+// unsure is an error where a cluster was not found this time, and something could not be read that could have told of it.
+func (w *watcher) unsure(key model.Key) error {
+	if slices.Contains(w.found, key) {
+		return nil
+	}
+	if err := w.untold(key.Kind); err != nil {
+		return fmt.Errorf("can't find out whether %s in namespace %s is still there: %w%s", key.Argument(), key.Namespace, err, hint(err))
+	}
+	return nil
 }
 
 // failed tells that what was printed last may not be true any more: in the page, or once for each failure.
@@ -280,7 +298,15 @@ func (w *watcher) printChanged(reports []health.Report) error {
 		}
 	}
 	for key := range w.last {
-		if !there[key] {
+		if there[key] {
+			continue
+		}
+		if err := w.unsure(key); err != nil {
+			if w.last[key] != unsureFingerprint { // once
+				w.last[key] = unsureFingerprint
+				w.warn("%v; trying again", err)
+			}
+		} else {
 			delete(w.last, key)
 			w.warn("%s in namespace %s is there no more", key.Argument(), key.Namespace)
 		}
@@ -290,6 +316,9 @@ func (w *watcher) printChanged(reports []health.Report) error {
 	}
 	return w.print(w.Out, changed)
 }
+
+// unsureFingerprint is no cluster's: one of which it was not known whether it is there is printed again when it is.
+const unsureFingerprint = "?"
 
 // fingerprint is what must differ for a cluster to be worth printing again. Ages and revisions always do.
 func fingerprint(r health.Report) string {

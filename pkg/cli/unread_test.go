@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/etcdmember/kubectl-etcdmember/test/listserver"
+)
+
+const (
+	anEtcd = "apiVersion: druid.gardener.cloud/v1alpha1\nkind: Etcd\nmetadata: {name: main, namespace: ns}\nspec: {replicas: 1}\n---\n"
+	aSet   = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: main, namespace: ns}\nspec: {replicas: 1, selector: {matchLabels: {app: main}}}\n---\n"
+	aPod   = "apiVersion: v1\nkind: Pod\nmetadata: {name: main-0, namespace: ns, labels: {app: main}, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: main, controller: true}]}\n---\n"
+	// ofEtcd makes of aSet the Etcd's.
+	ofEtcd = "namespace: ns, ownerReferences: [{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, name: main, uid: u, controller: true}]}"
+)
+
+func etcdsSet() string { return strings.Replace(aSet, "namespace: ns}", ofEtcd, 1) }
+
+// buffer may be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// await waits until a text was printed.
+func (b *buffer) await(t *testing.T, text string) {
+	t.Helper()
+	for range 150 {
+		if strings.Contains(b.String(), text) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("%q was not printed within 15 s:\n%s", text, b)
+}
+
+// plugin runs the plugin against a server.
+func plugin(ctx context.Context, kubeconfig string, stdout, stderr *buffer, args ...string) int {
+	f := &Factory{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: stdout, ErrOut: stderr},
+		Config:    genericclioptions.NewConfigFlags(true), Now: time.Now,
+	}
+	return Main(ctx, f, append([]string{"--kubeconfig", kubeconfig}, args...))
+}
+
+// TestNotReadIsNotAbsent: where something can't be read that could have told of a cluster, nobody says that it is not there.
+func TestNotReadIsNotAbsent(t *testing.T) {
+	tests := map[string]struct {
+		objects string
+		refused []string
+		empty   []string
+		args    string
+		code    int
+		stderr  string
+	}{
+		"nothing may be listed": {
+			refused: []string{"etcdmembers", "etcds", "statefulsets", "leases"}, args: "status main",
+			code: 2, stderr: "error: can't list EtcdMembers in namespace ns: etcdmembers is refused; ask an administrator",
+		},
+		"EtcdMembers could have told": {
+			objects: aSet, refused: []string{"etcdmembers"}, args: "status nosuch",
+			code: 2, stderr: "error: can't find out whether there is an etcd cluster nosuch in namespace ns: can't list EtcdMembers in namespace ns: etcdmembers is refused; ask an administrator",
+		},
+		"Etcds could have told": {
+			objects: aSet, refused: []string{"etcds"}, args: "status nosuch",
+			code: 2, stderr: "error: can't find out whether there is an etcd cluster nosuch in namespace ns: can't list Etcds in namespace ns: etcds is refused; ask an administrator",
+		},
+		"StatefulSets could have told": {
+			objects: anEtcd, refused: []string{"statefulsets"}, args: "status sts/nosuch",
+			code: 2, stderr: "error: can't find out whether there is an etcd cluster sts/nosuch in namespace ns: can't list StatefulSets in namespace ns: statefulsets is refused; ask an administrator",
+		},
+		"StatefulSets tell of no Etcd": {
+			objects: anEtcd, refused: []string{"statefulsets"}, args: "status etcd/nosuch",
+			code: 2, stderr: "error: there is no etcd cluster etcd/nosuch in namespace ns",
+		},
+		"all was read": {
+			objects: anEtcd + aSet, args: "status nosuch",
+			code: 2, stderr: "error: there is no etcd cluster nosuch in namespace ns",
+		},
+		"no EtcdMembers, and Etcds may not be listed": {
+			refused: []string{"etcds"}, empty: []string{"etcdmembers"}, args: "status",
+			code: 2, stderr: "error: can't list Etcds in namespace ns: etcds is refused; ask an administrator",
+		},
+		"no Etcds, and EtcdMembers may not be listed": {
+			refused: []string{"etcdmembers"}, empty: []string{"etcds"}, args: "status",
+			code: 2, stderr: "error: can't list EtcdMembers in namespace ns: etcdmembers is refused; ask an administrator",
+		},
+		"there are none": {
+			empty: []string{"etcds", "etcdmembers"}, args: "status",
+			code: 0, stderr: "No resources found in ns namespace.\n",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := listserver.Start(t, tc.objects)
+			for _, r := range tc.refused {
+				s.Refuse(r, http.StatusForbidden)
+			}
+			for _, r := range tc.empty {
+				s.Refuse(r, 0)
+			}
+			var stdout, stderr buffer
+			code := plugin(t.Context(), s.Kubeconfig(t), &stdout, &stderr, strings.Fields(tc.args)...)
+			if code != tc.code || !strings.Contains(stderr.String(), tc.stderr) || strings.Contains(stdout.String()+stderr.String(), "No resources") != strings.HasPrefix(tc.stderr, "No resources") {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want %d and %q", code, &stdout, &stderr, tc.code, tc.stderr)
+			}
+		})
+	}
+}
+
+// TestWatchThroughAnOutage: a cluster that can't be read any more is not said to be gone.
+func TestWatchThroughAnOutage(t *testing.T) {
+	for _, args := range []string{"status -w", "status main -w"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			s := listserver.Start(t, anEtcd+etcdsSet())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var stdout, stderr buffer
+			done := make(chan int)
+			go func() { done <- plugin(ctx, s.Kubeconfig(t), &stdout, &stderr, strings.Fields(args)...) }()
+			stdout.await(t, "etcd/main: ")
+			s.Refuse("etcds", http.StatusForbidden)
+			stderr.await(t, "etcds is refused; ask an administrator for the right, or choose another user with --context or --as; trying again")
+			s.Stop()
+			stderr.await(t, "connection refused")
+			cancel()
+			if code := <-done; code != ExitInterrupted {
+				t.Errorf("exit code %d", code)
+			}
+			for _, never := range []string{"there no more", "there is no", "No resources"} {
+				if strings.Contains(stdout.String()+stderr.String(), never) {
+					t.Errorf("what could not be read is %q:\n%s\n%s", never, &stdout, &stderr)
+				}
+			}
+		})
+	}
+}
