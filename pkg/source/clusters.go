@@ -17,6 +17,7 @@ import (
 // Clusters are the etcd clusters in the set, sorted, with all that the set says about each: those that EtcdMembers belong
 // to, all Etcds, and of the StatefulSets, which may run anything, those that are named.
 func (s *Set) Clusters(statefulSets ...model.Key) []model.Cluster {
+	s.once()
 	b := &builder{Set: s, clusters: map[model.Key]*cluster{}, readAt: s.at}
 	if b.readAt.IsZero() {
 		b.readAt, _ = s.Now()
@@ -54,8 +55,10 @@ type builder struct {
 	readAt time.Time
 
 	// By namespace/name, and by name.
-	sets           map[string]*statefulSetObject
-	druids         map[string]*etcdObject
+	sets   map[string]*statefulSetObject
+	druids map[string]*etcdObject
+	// prefixed are the Etcds with a member name prefix, by namespace/prefix-name, which is what their members' names begin with.
+	prefixed       map[string]*etcdObject
 	claimsByName   map[string]*claimObject
 	snapshotLeases map[string]*leaseObject
 	volumesByName  map[string]*volumeObject
@@ -82,6 +85,9 @@ func (b *builder) cluster(key model.Key) *cluster {
 	c := b.clusters[key]
 	if c == nil {
 		c = &cluster{Cluster: model.Cluster{Key: key}, byPod: map[string]*model.Member{}}
+		if key.Kind == model.KindEtcd {
+			c.etcd = b.druids[key.Namespace+"/"+key.Name]
+		}
 		b.clusters[key] = c
 	}
 	return c
@@ -132,8 +138,13 @@ func (b *builder) index() {
 	for i := range b.statefulSets {
 		b.sets[b.statefulSets[i].Metadata.key()] = &b.statefulSets[i]
 	}
+	b.prefixed = map[string]*etcdObject{}
 	for i := range b.etcds {
-		b.druids[b.etcds[i].Metadata.key()] = &b.etcds[i]
+		e := &b.etcds[i]
+		b.druids[e.Metadata.key()] = e
+		if prefix := e.Spec.Value.MemberNamePrefix.Value; prefix != "" {
+			b.prefixed[e.Metadata.Namespace.Value+"/"+prefix+"-"+e.Metadata.Name.Value] = e
+		}
 	}
 	b.podsOf = map[string][]*podObject{}
 	b.mounted = map[string]bool{}
@@ -164,33 +175,15 @@ func (b *builder) index() {
 		b.tasksOf[key] = append(b.tasksOf[key], t)
 	}
 	b.memberLeases, b.snapshotLeases = map[string][]*leaseObject{}, map[string]*leaseObject{}
-	// Several dumps may hold the same Lease: the newest counts, whomever the others say that it belongs to.
-	newest := map[string]*leaseObject{}
-	var order []string
 	for i := range b.leases {
 		l := &b.leases[i]
 		switch l.Metadata.Labels.Value[v1alpha1.LabelComponent] {
-		case componentMemberLease, componentSnapshotLease:
-		default:
-			continue
+		case componentSnapshotLease:
+			b.snapshotLeases[l.Metadata.key()] = l
+		case componentMemberLease:
+			of := l.Metadata.Namespace.Value + "/" + leaseCluster(l)
+			b.memberLeases[of] = append(b.memberLeases[of], l)
 		}
-		key := l.Metadata.key()
-		old := newest[key]
-		if old == nil {
-			order = append(order, key)
-		}
-		if old == nil || time.Time(l.Spec.Value.RenewTime.Value).After(time.Time(old.Spec.Value.RenewTime.Value)) {
-			newest[key] = l
-		}
-	}
-	for _, key := range order {
-		l := newest[key]
-		if l.Metadata.Labels.Value[v1alpha1.LabelComponent] == componentSnapshotLease {
-			b.snapshotLeases[key] = l
-			continue
-		}
-		of := l.Metadata.Namespace.Value + "/" + leaseCluster(l)
-		b.memberLeases[of] = append(b.memberLeases[of], l)
 	}
 }
 
@@ -221,13 +214,17 @@ func podSet(p *podObject) (string, bool) {
 // etcdMembers adds the clusters of the set's EtcdMembers.
 func (b *builder) etcdMembers() {
 	heartbeats := b.heartbeats()
-	for _, o := range b.newestMembers() {
+	for i := range b.members {
+		o := &b.members[i]
 		if !o.Metadata.Name.OK {
 			b.problem("an EtcdMember", fmt.Errorf("it has no name"))
 			continue
 		}
 		c := b.cluster(b.resolve(clusterKey(o)))
 		m, problems := member(o)
+		if o.Spec.Value.PodName.Value == "" {
+			m.Pod = c.podName(m.Name)
+		}
 		c.Problems = append(c.Problems, problems...)
 		lease, ok := heartbeats[c.Key.Namespace+"/"+v1alpha1.HeartbeatLeaseName(m.Name)]
 		switch {
@@ -240,12 +237,35 @@ func (b *builder) etcdMembers() {
 	}
 }
 
-// resolve finds the kind of a cluster that an EtcdMember does not name: an Etcd of the name is it.
+// resolve finds the cluster that an EtcdMember means: an Etcd of the name where it names no kind, and the Etcd where it names
+// the StatefulSet that an Etcd has made. Two EtcdMembers may name the same cluster in two ways.
 func (b *builder) resolve(key model.Key) model.Key {
-	if key.Kind == "" && b.druids[key.Namespace+"/"+key.Name] != nil {
-		key.Kind = model.KindEtcd
+	of := key.Namespace + "/" + key.Name
+	var e *etcdObject
+	switch key.Kind {
+	case "":
+		e = cmp.Or(b.druids[of], b.prefixed[of])
+	case model.KindStatefulSet:
+		e = b.etcdOf(of)
+	}
+	if e != nil {
+		key.Kind, key.Name = model.KindEtcd, e.Metadata.Name.Value
 	}
 	return key
+}
+
+// etcdOf is the Etcd that a StatefulSet is of. Where the StatefulSet is not known, that is the one of its name. Nil: none is
+// known.
+func (b *builder) etcdOf(set string) *etcdObject {
+	o := b.sets[set]
+	if o == nil {
+		return b.druids[set]
+	}
+	owner := o.Metadata.controller()
+	if owner.Kind != string(model.KindEtcd) {
+		return nil
+	}
+	return b.druids[o.Metadata.Namespace.Value+"/"+owner.Name]
 }
 
 // etcd adds the cluster of an Etcd: what druid's objects say of it and of its members.
@@ -256,11 +276,6 @@ func (b *builder) etcd(o *etcdObject) {
 	}
 	key := model.Key{Namespace: o.Metadata.Namespace.Value, Kind: model.KindEtcd, Name: o.Metadata.Name.Value}
 	c := b.cluster(key)
-	if c.etcd != nil {
-		b.problem("Etcd "+o.Metadata.key(), fmt.Errorf("it is there more than once; the first is taken"))
-		return
-	}
-	c.etcd = o
 	subject := "Etcd " + o.Metadata.key()
 	r := reader{subject: subject, source: model.SourceEtcdStatus, at: b.readAt}
 	bad(&r, "spec", o.Spec)
@@ -363,15 +378,16 @@ func (b *builder) expand(keys []model.Key) []model.Key {
 	return expanded
 }
 
-// named adds the cluster of a StatefulSet that somebody has named, unless it is an Etcd's or there is nothing of it.
+// named adds the cluster of a StatefulSet that somebody has named, unless it is an Etcd's that is known or there is nothing
+// of it.
 func (b *builder) named(key model.Key) {
 	of := key.Namespace + "/" + key.Name
 	set := b.sets[of]
 	switch {
-	case set == nil && len(b.podsOf[of]) == 0, b.druids[of] != nil:
+	case set == nil && len(b.podsOf[of]) == 0, b.druids[of] != nil, b.etcdOf(of) != nil:
 		return
-	case set != nil && set.Metadata.controller().Kind == string(model.KindEtcd):
-		return
+	case set != nil && b.clusters[model.Key{Namespace: key.Namespace, Kind: model.Kind(set.Metadata.controller().Kind), Name: set.Metadata.controller().Name}] != nil:
+		return // EtcdMembers whose Etcd is not known
 	case b.clusters[model.Key{Namespace: key.Namespace, Name: key.Name}] != nil:
 		return // EtcdMembers that do not say what their cluster is
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 )
@@ -26,6 +27,22 @@ type leaseObject struct {
 }
 
 func (o *leaseObject) subject() string { return "Lease " + o.Metadata.key() }
+
+// foreign says whether the Lease is renewed by somebody who has nothing to do with etcd members: a node, or one of
+// Kubernetes' own components. etcd may run in kube-system as well.
+func (o *leaseObject) foreign() bool {
+	switch o.Metadata.Labels.Value[v1alpha1.LabelComponent] {
+	case v1alpha1.ComponentHeartbeat, componentMemberLease, componentSnapshotLease:
+		return false
+	}
+	switch o.Metadata.Namespace.Value {
+	case "kube-node-lease":
+		return true
+	case "kube-system":
+		return !strings.HasPrefix(o.Metadata.Name.Value, v1alpha1.HeartbeatLeasePrefix)
+	}
+	return false
+}
 
 // renewed is when the Lease was last renewed; zero: never, or it can't be told, which is then a problem.
 func (o *leaseObject) renewed() (time.Time, error) {

@@ -23,6 +23,7 @@ type objectMeta struct {
 	Name              lax[string]            `json:"name"`
 	Namespace         lax[string]            `json:"namespace"`
 	UID               lax[string]            `json:"uid"`
+	ResourceVersion   lax[string]            `json:"resourceVersion"`
 	Labels            lax[map[string]string] `json:"labels"`
 	Annotations       lax[map[string]string] `json:"annotations"`
 	Generation        lax[number]            `json:"generation"`

@@ -129,6 +129,7 @@ func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) error {
 
 // needPods says of which clusters the pods are to be read, with the selector that finds them and their claims.
 func (s *Set) needPods(o ReadOptions) map[model.Key]string {
+	s.once()
 	b := &builder{Set: s, clusters: map[model.Key]*cluster{}, readAt: o.Now}
 	b.index()
 	published := map[model.Key]int{}
@@ -151,7 +152,7 @@ func (s *Set) needPods(o ReadOptions) map[model.Key]string {
 		need[key] = need[key] || o.Pods || published[key] < max(1, int(e.Spec.Value.Replicas.Value))
 	}
 	for _, key := range b.expand(o.StatefulSets) {
-		if set := b.sets[key.Namespace+"/"+key.Name]; set != nil && set.Metadata.controller().Kind != string(model.KindEtcd) {
+		if set := b.sets[key.Namespace+"/"+key.Name]; set != nil && b.etcdOf(set.Metadata.key()) == nil {
 			need[key] = need[key] || published[key] == 0
 		}
 	}

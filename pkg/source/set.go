@@ -2,7 +2,6 @@ package source
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -80,10 +79,9 @@ func (s *Set) Now() (now time.Time, known bool) {
 		if !l.Spec.Value.RenewTime.OK {
 			continue
 		}
-		switch l.Metadata.Namespace.Value {
-		case "kube-node-lease", "kube-system":
+		if l.foreign() {
 			newest(&others, time.Time(l.Spec.Value.RenewTime.Value))
-		default:
+		} else {
 			newest(&own, time.Time(l.Spec.Value.RenewTime.Value))
 		}
 	}
@@ -113,28 +111,6 @@ func (s *Set) conditionLists() []lax[[]lax[condition]] {
 	return all
 }
 
-// newestMembers are the EtcdMembers, each once: files may hold the same object from several dumps, and the newest counts.
-func (s *Set) newestMembers() []*memberObject {
-	at := map[string]int{}
-	var kept []*memberObject
-	for i := range s.members {
-		o := &s.members[i]
-		key := o.Metadata.key()
-		j, again := at[key]
-		switch {
-		case !again:
-			at[key] = len(kept)
-			kept = append(kept, o)
-		case time.Time(o.Status.Value.PublishedAt.Value).After(time.Time(kept[j].Status.Value.PublishedAt.Value)):
-			kept[j] = o
-			fallthrough
-		default:
-			s.problem("EtcdMember "+key, fmt.Errorf("it is there more than once; the newest is taken"))
-		}
-	}
-	return kept
-}
-
 // heartbeats are the renewals of the agents' Leases by namespace/name. A Lease that was never renewed is a known zero.
 func (s *Set) heartbeats() map[string]model.Fact[time.Time] {
 	hs := make(map[string]model.Fact[time.Time], len(s.leases))
@@ -146,11 +122,7 @@ func (s *Set) heartbeats() map[string]model.Fact[time.Time] {
 		if err != nil {
 			s.problem(l.subject(), err)
 		}
-		key := l.Metadata.key()
-		if t.Before(hs[key].Value) {
-			continue // an older copy of the same Lease
-		}
-		hs[key] = model.Known(t, model.SourceHeartbeat, t)
+		hs[l.Metadata.key()] = model.Known(t, model.SourceHeartbeat, t)
 	}
 	return hs
 }
@@ -163,6 +135,11 @@ func clusterKey(o *memberObject) model.Key {
 	key := model.Key{Namespace: o.Metadata.Namespace.Value}
 	if ref := o.Spec.Value.ClusterRef.Value; ref.Name.OK {
 		key.Kind, key.Name = model.Kind(ref.Kind.Value), ref.Name.Value
+		for _, kind := range []model.Kind{model.KindEtcd, model.KindStatefulSet} {
+			if strings.EqualFold(ref.Kind.Value, string(kind)) {
+				key.Kind = kind // kubectl takes kinds in lower case, and so do those who write objects by hand
+			}
+		}
 		return key
 	}
 	for _, owner := range o.Metadata.OwnerReferences.Value {

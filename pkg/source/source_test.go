@@ -146,7 +146,13 @@ func TestNowOfFiles(t *testing.T) {
 		"a node's Lease tells the time":             {member + lease + strings.NewReplacer("etcdmember-main-0", "node1, namespace: kube-node-lease").Replace(lease), "2026-12-01T12:00:09Z", true},
 		"a clock that is long past tells nothing":   {member + lease + strings.ReplaceAll(node, "2026", "2020"), "2026-12-01T12:00:09Z", false},
 		"nor does one that stopped a minute before": {member + lease + strings.ReplaceAll(node, "12:00:05", "11:59:05"), "2026-12-01T12:00:09Z", false},
-		"members can't vouch for themselves":        {member + lease, "2026-12-01T12:00:09Z", false},
+		"a Lease of Kubernetes' own tells the time": {member + lease + strings.NewReplacer("etcdmember-main-0", "kube-scheduler, namespace: kube-system").Replace(lease), "2026-12-01T12:00:09Z", true},
+		"members in kube-system are members": {member + strings.NewReplacer("etcdmember-main-0", "etcdmember-main-0, namespace: kube-system").Replace(lease) +
+			strings.NewReplacer("etcdmember-main-0", "beat, namespace: kube-system, labels: {app.kubernetes.io/component: etcd-member-heartbeat}").Replace(lease) +
+			strings.NewReplacer("etcdmember-main-0", "main-0, namespace: kube-system, labels: {app.kubernetes.io/component: etcd-member-lease}").Replace(lease) +
+			strings.NewReplacer("etcdmember-main-0", "main-full-snap, namespace: kube-system, labels: {app.kubernetes.io/component: etcd-snapshot-lease}").Replace(lease), "2026-12-01T12:00:09Z", false},
+		"a node may have any name":           {member + lease + strings.NewReplacer("etcdmember-main-0", "etcdmember-1, namespace: kube-node-lease").Replace(lease), "2026-12-01T12:00:09Z", true},
+		"members can't vouch for themselves": {member + lease, "2026-12-01T12:00:09Z", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,8 @@ func typedContainers(from []corev1.Container) lax[[]lax[container]] {
 
 func typedMeta(from *metav1.ObjectMeta) objectMeta {
 	m := objectMeta{
-		Name: given(from.Name), Namespace: given(from.Namespace), UID: given(string(from.UID)), Labels: given(from.Labels),
+		Name: given(from.Name), Namespace: given(from.Namespace), UID: given(string(from.UID)),
+		ResourceVersion: given(from.ResourceVersion), Labels: given(from.Labels),
 		Annotations: given(from.Annotations), Generation: given(number(from.Generation)), CreationTimestamp: given(instant(from.CreationTimestamp.Time)),
 	}
 	if from.DeletionTimestamp != nil {
