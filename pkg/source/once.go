@@ -1,7 +1,9 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 )
@@ -30,7 +32,7 @@ func (s *Set) once() {
 func onceEach[T any](s *Set, kind string, objects []T, meta func(*T) (*objectMeta, time.Time)) []T {
 	at := make(map[string]int, len(objects))
 	kept := objects[:0]
-	var copies, different repeated
+	var copies, alike, different repeated
 	for i := range objects {
 		m, written := meta(&objects[i])
 		key := m.key()
@@ -46,8 +48,16 @@ func onceEach[T any](s *Set, kind string, objects []T, meta func(*T) (*objectMet
 			different.add(key)
 			newer = time.Time(m.CreationTimestamp.Value).After(time.Time(old.CreationTimestamp.Value))
 		} else {
-			copies.add(key)
-			newer = m.newer(old, written.After(oldWritten))
+			order := m.compare(old)
+			if order == 0 {
+				order = written.Compare(oldWritten)
+			}
+			newer = order > 0
+			if order == 0 && !reflect.DeepEqual(objects[i], kept[j]) {
+				alike.add(key)
+			} else {
+				copies.add(key)
+			}
 		}
 		if newer {
 			kept[j] = objects[i]
@@ -59,6 +69,9 @@ func onceEach[T any](s *Set, kind string, objects []T, meta func(*T) (*objectMet
 	if copies.n > 0 {
 		s.problem(copies.subject(kind), fmt.Errorf("%s; the newest is taken", copies.either("it is there more than once", "each is there more than once")))
 	}
+	if alike.n > 0 {
+		s.problem(alike.subject(kind), fmt.Errorf("%s, and nothing says which is the newest (metadata.resourceVersion is missing): the first is taken", alike.either("it is there more than once", "each is there more than once")))
+	}
 	if different.n > 0 {
 		s.problem(different.subject(kind), fmt.Errorf("%s, and the one that was created last is taken: either it was made anew between two dumps, or these are dumps of different clusters, which must not be mixed: read those one by one",
 			different.either("there are different objects of this name", "of each of these names there are different objects")))
@@ -66,15 +79,15 @@ func onceEach[T any](s *Set, kind string, objects []T, meta func(*T) (*objectMet
 	return kept
 }
 
-// newer says whether an object is a newer copy than another one of the same object. Versions count as the API server gives
-// them; where they tell nothing, otherwise does.
-func (m *objectMeta) newer(old *objectMeta, otherwise bool) bool {
+// compare says whether an object is a newer copy (1) than another one of the same object, or an older one (-1), by the
+// versions that the API server gives. 0: they do not tell.
+func (m *objectMeta) compare(old *objectMeta) int {
 	version, err := strconv.ParseUint(m.ResourceVersion.Value, 10, 64)
 	oldVersion, oldErr := strconv.ParseUint(old.ResourceVersion.Value, 10, 64)
-	if err != nil || oldErr != nil || version == oldVersion {
-		return otherwise
+	if err != nil || oldErr != nil {
+		return 0
 	}
-	return version > oldVersion
+	return cmp.Compare(version, oldVersion)
 }
 
 // repeated are objects that are there again: how many, and the first.

@@ -80,6 +80,16 @@ func TestManyTwice(t *testing.T) {
 	}
 }
 
+// TestNothingSaysWhichIsNewer: then nobody says that the newest is taken.
+func TestNothingSaysWhichIsNewer(t *testing.T) {
+	const set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: main, namespace: ns}\nspec: {replicas: 1}\n---\n"
+	s := read(t, set+strings.Replace(set, "1}", "3}", 1)+set)
+	s.Clusters()
+	if len(s.Problems) != 2 || !strings.Contains(s.Problems[1].Err.Error(), "nothing says which is the newest") || s.statefulSets[0].Spec.Value.Replicas.Value != 1 {
+		t.Errorf("got %v", s.Problems)
+	}
+}
+
 // TestOneClusterByManyNames: EtcdMembers may name their cluster by its Etcd, by the StatefulSet that the Etcd has made, in lower
 // case, or not at all, and their names may have the Etcd's prefix.
 func TestOneClusterByManyNames(t *testing.T) {
