@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,11 +35,10 @@ var (
 // same server: budget 1.0 of its time and of its memory.
 func BenchmarkStatusAll(b *testing.B) {
 	dir := b.TempDir()
-	plugin := build(b, "../..", "./cmd/kubectl-etcdmember", filepath.Join(dir, "kubectl-etcdmember"))
-	kubectl := build(b, "../lab/bin/k8s", "k8s.io/kubernetes/cmd/kubectl", filepath.Join(dir, "kubectl"))
+	plugin, kubectl := buildBoth(b, dir)
 	s := apiserver.Start(b)
 	config := "--kubeconfig=" + s.Kubeconfig
-	run(b, []string{plugin, "crd", "install", config})
+	run(b, plugin, "crd", "install", config)
 	populate(b, s)
 
 	beat(b, s)
@@ -56,36 +54,9 @@ func BenchmarkStatusAll(b *testing.B) {
 		b.Fatalf("%d members are healthy, want all %d:\n%.600s", healthy, listedClusters*membersEach, out)
 	}
 
-	compare(b, "plugin", []string{plugin, "status", "-A", config}, "kubectl", []string{kubectl, "get", "etcdmembers.druid.gardener.cloud", "-A", config},
+	compare(b, here(b, dir), contender{name: "plugin", command: []string{plugin, "status", "-A", config}},
+		contender{name: "kubectl", command: []string{kubectl, "get", "etcdmembers.druid.gardener.cloud", "-A", config}},
 		func() { beat(b, s) })
-}
-
-// compare runs two commands in turn, so that a machine that slows down slows down both, and reports both and their ratios.
-// Before each turn it does what before says.
-func compare(b *testing.B, name string, command []string, rivalName string, rival []string, before func()) {
-	b.Helper()
-	var times, memory [2]float64
-	for b.Loop() {
-		before()
-		for i, c := range [][]string{command, rival} {
-			took, rss := run(b, c)
-			times[i] += took.Seconds()
-			memory[i] += rss
-		}
-	}
-	report(b, name, rivalName, times, memory)
-}
-
-func report(b *testing.B, name, rivalName string, times, memory [2]float64) {
-	b.Helper()
-	n := float64(b.N)
-	b.ReportMetric(0, "ns/op") // the sum of both says nothing
-	b.ReportMetric(1000*times[0]/n, name+"-ms")
-	b.ReportMetric(1000*times[1]/n, rivalName+"-ms")
-	b.ReportMetric(times[0]/times[1], "time-ratio")
-	b.ReportMetric(memory[0]/n, name+"-MiB")
-	b.ReportMetric(memory[1]/n, rivalName+"-MiB")
-	b.ReportMetric(memory[0]/memory[1], "memory-ratio")
 }
 
 // populate creates StatefulSets and the EtcdMembers and Leases of their members, as 'adopt' and agents do.
