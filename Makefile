@@ -70,8 +70,23 @@ else
 endif
 
 .PHONY: bench
-bench: build ## Measure the budgets against their rivals, in one run
-	go test -run '^$$' -bench . -benchtime 10x ./test/bench/...
+bench: build ## Measure the budgets against their rivals, in one run; brings up the lab
+	@$(LAB) up
+	ETCDMEMBER_LAB=1 go test -run '^$$' -bench . -benchtime 10x -timeout 60m ./test/bench/...
+
+# How long each fuzz target runs.
+FUZZTIME ?= 30s
+
+# go test -list runs a package's TestMain, which for some brings up the lab: only packages that have targets are asked.
+.PHONY: fuzz
+fuzz: ## Run every fuzz target, each for FUZZTIME (30s)
+	@found=; for dir in $(sort $(dir $(shell grep -l '^func Fuzz' $(filter %_test.go,$(GO_FILES))))); do \
+		targets=$$(go test -list '^Fuzz' ./$$dir) || { echo "$$targets"; exit 1; }; \
+		for target in $$(grep '^Fuzz' <<<"$$targets"); do \
+			found=1; echo "==> $$target of $$dir for $(FUZZTIME)"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir || exit 1; \
+		done; \
+	done; [ -n "$$found" ] || { echo "no fuzz targets were found"; exit 1; }
 
 ##@ Verify
 
