@@ -25,13 +25,16 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 			}
 			o.allPods = true
 			o.live.members = args
+			for _, name := range args {
+				o.mayMean(name, false, true)
+			}
 			reports, err := o.read(cmd.Context())
 			if err != nil {
 				return err
 			}
 			o.warnUnreadable(reports)
 			for i, name := range args {
-				r, m, err := findMember(reports, name, o.where())
+				r, m, err := o.findMember(reports, name)
 				if err != nil {
 					return err
 				}

@@ -28,10 +28,12 @@ type readOptions struct {
 
 	live     liveOptions
 	clusters []clusterArg
+	// perhaps are StatefulSets that the arguments may mean, by name: each is read as a cluster where nothing else has that name.
+	perhaps map[string][]string
 	// allPods asks for the pods, claims and volumes also of members that publish.
 	allPods bool
 	// found are the clusters that were read, before --selector.
-	found []model.Key
+	found []foundCluster
 	// untold says why a cluster of a kind that was not found may be there all the same. Nil: it is not there.
 	untold    func(model.Kind) error
 	flags     *pflag.FlagSet
@@ -57,8 +59,17 @@ type clusterArg struct {
 	name string
 }
 
-func (a clusterArg) matches(k model.Key) bool {
-	return a.name == k.Name && (a.kind == "" || k.Kind == "" || a.kind == k.Kind)
+// foundCluster is what an argument may name a cluster by.
+type foundCluster struct {
+	key model.Key
+	// set says that a StatefulSet of its name may run it. That of an Etcd has the Etcd's name.
+	set bool
+}
+
+func newFound(c *model.Cluster) foundCluster { return foundCluster{c.Key, !c.NoSet} }
+
+func (a clusterArg) matches(c foundCluster) bool {
+	return a.name == c.key.Name && (a.kind == "" || c.key.Kind == "" || a.kind == c.key.Kind || (a.kind == model.KindStatefulSet && c.set))
 }
 
 func (o *readOptions) complete(args []string) error {
@@ -122,12 +133,12 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 	}
 	var reports []health.Report
 	o.found, o.untold = nil, set.Untold
-	clusters := slices.DeleteFunc(set.Clusters(o.statefulSets()...), func(c model.Cluster) bool { return !o.wants(c.Key) })
+	clusters := slices.DeleteFunc(o.putTogether(set), func(c model.Cluster) bool { return !o.wants(&c) })
 	if err := o.askLive(ctx, clusters, &judgement); err != nil {
 		return nil, err
 	}
 	for _, c := range clusters {
-		o.found = append(o.found, c.Key)
+		o.found = append(o.found, newFound(&c))
 		r := health.Judge(c, judgement)
 		// Members that are not selected count for the verdict all the same: half a cluster can't be judged.
 		if !o.selector.Empty() {
@@ -144,10 +155,36 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 	return reports, nil
 }
 
+// putTogether returns the clusters in a set. Those of StatefulSets that are perhaps meant are among them only where no other
+// cluster and no member has the name that was given.
+func (o *readOptions) putTogether(set *source.Set) []model.Cluster {
+	named := o.statefulSets()
+	clusters := set.Clusters(named...)
+	more := len(named)
+	for name, sets := range o.perhaps {
+		kind, cluster, err := parseClusterArg(name)
+		if !slices.ContainsFunc(clusters, func(c model.Cluster) bool {
+			return o.wants(&c) && (err == nil && clusterArg{kind, cluster}.matches(newFound(&c)) ||
+				slices.ContainsFunc(c.Members, func(m model.Member) bool { return m.Name == name }))
+		}) {
+			for _, s := range sets {
+				named = append(named, model.Key{Namespace: o.namespace, Kind: model.KindStatefulSet, Name: s})
+			}
+		}
+	}
+	if len(named) == more {
+		return clusters
+	}
+	told := set.Problems // of which there is no need to be told twice
+	clusters = set.Clusters(named...)
+	set.Problems = told
+	return clusters
+}
+
 // wants says whether a cluster is asked for.
-func (o *readOptions) wants(k model.Key) bool {
-	return (o.namespace == "" || k.Namespace == o.namespace) &&
-		(len(o.clusters) == 0 || slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(k) }))
+func (o *readOptions) wants(c *model.Cluster) bool {
+	return (o.namespace == "" || c.Key.Namespace == o.namespace) &&
+		(len(o.clusters) == 0 || slices.ContainsFunc(o.clusters, func(a clusterArg) bool { return a.matches(newFound(c)) }))
 }
 
 // statefulSets are the clusters that are asked for by a name which may be a StatefulSet's: nothing else says that one runs
@@ -160,6 +197,22 @@ func (o *readOptions) statefulSets() []model.Key {
 		}
 	}
 	return keys
+}
+
+// mayMean notes which StatefulSets a name of a cluster or of a member may mean: a member's is the pod's, which is the
+// StatefulSet's and a number.
+func (o *readOptions) mayMean(name string, cluster, member bool) {
+	var sets []string
+	if kind, n, err := parseClusterArg(name); cluster && err == nil && kind != model.KindEtcd {
+		sets = append(sets, n)
+	}
+	if i := strings.LastIndexByte(name, '-'); member && i > 0 && i < len(name)-1 && strings.Trim(name[i+1:], "0123456789") == "" && !strings.Contains(name, "/") {
+		sets = append(sets, name[:i])
+	}
+	if o.perhaps == nil {
+		o.perhaps = map[string][]string{}
+	}
+	o.perhaps[name] = sets
 }
 
 func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, error) {
@@ -176,8 +229,14 @@ func (o *readOptions) set(ctx context.Context) (*source.Set, health.Options, err
 		}
 		return set, j, nil
 	}
+	sets := o.statefulSets()
+	for _, names := range o.perhaps {
+		for _, name := range names {
+			sets = append(sets, model.Key{Namespace: o.namespace, Kind: model.KindStatefulSet, Name: name})
+		}
+	}
 	set, err := o.server.Read(ctx, source.ReadOptions{
-		Namespace: o.namespace, StatefulSets: o.statefulSets(), Pods: o.allPods || o.live.wanted(), Volumes: o.allPods, Now: o.Now(),
+		Namespace: o.namespace, StatefulSets: sets, Pods: o.allPods || o.live.wanted(), Volumes: o.allPods, Now: o.Now(),
 	})
 	if err != nil {
 		return nil, health.Options{}, fmt.Errorf("%w%s", err, hint(err))

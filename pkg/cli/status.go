@@ -157,7 +157,7 @@ func (o *statusOptions) print(w io.Writer, reports []health.Report) error {
 		return printDocument(o.printer, object, w)
 	}
 	if len(reports) == 0 {
-		if len(o.clusters) == 0 {
+		if o.missing() == nil {
 			fmt.Fprintln(o.ErrOut, o.nothing())
 		}
 		return nil
@@ -245,7 +245,7 @@ func (w *watcher) look(ctx context.Context) error {
 
 // unsure is an error where a cluster was not found this time, and something could not be read that could have told of it.
 func (w *watcher) unsure(key model.Key) error {
-	if slices.Contains(w.found, key) {
+	if slices.ContainsFunc(w.found, func(c foundCluster) bool { return c.key == key }) {
 		return nil
 	}
 	if err := w.untold(key.Kind); err != nil {

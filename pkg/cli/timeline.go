@@ -65,6 +65,7 @@ func (o *timelineOptions) complete(args []string) error {
 		if _, _, err := parseClusterArg(a); err != nil {
 			return err
 		}
+		o.mayMean(a, true, true)
 	}
 	return o.readOptions.complete(nil)
 }
@@ -74,7 +75,7 @@ func (o *timelineOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reports, err = narrow(reports, o.names, o.where()); err != nil {
+	if reports, err = o.narrow(reports); err != nil {
 		return err
 	}
 	if o.printer == nil {
@@ -102,7 +103,8 @@ func (o *timelineOptions) run(ctx context.Context) error {
 }
 
 // narrow leaves the clusters, and of them the members, that are named. Each name must be one or the other.
-func narrow(reports []health.Report, names []string, where string) ([]health.Report, error) {
+func (o *timelineOptions) narrow(reports []health.Report) ([]health.Report, error) {
+	names := o.names
 	if len(names) == 0 {
 		return reports, nil
 	}
@@ -111,7 +113,7 @@ func narrow(reports []health.Report, names []string, where string) ([]health.Rep
 	for _, r := range reports {
 		whole := false
 		for _, n := range names {
-			if kind, name, err := parseClusterArg(n); err == nil && (clusterArg{kind, name}).matches(r.Key) {
+			if kind, name, err := parseClusterArg(n); err == nil && (clusterArg{kind, name}).matches(newFound(&r.Cluster)) {
 				found[n], whole = true, true
 			}
 		}
@@ -128,15 +130,20 @@ func narrow(reports []health.Report, names []string, where string) ([]health.Rep
 		}
 	}
 	for _, n := range names {
-		if !found[n] {
-			return nil, fmt.Errorf("%s is neither an etcd cluster nor a member of one%s", n, where)
+		if found[n] {
+			continue
 		}
+		kind, _, _ := parseClusterArg(n)
+		if err := o.untold(kind); err != nil {
+			return nil, fmt.Errorf("can't find out what %s is%s: %w%s", n, o.where(), err, hint(err))
+		}
+		return nil, fmt.Errorf("%s is neither an etcd cluster nor a member of one%s", n, o.where())
 	}
 	return left, nil
 }
 
 // findMember returns the member of a name and its cluster.
-func findMember(reports []health.Report, name, where string) (health.Report, health.MemberReport, error) {
+func (o *readOptions) findMember(reports []health.Report, name string) (health.Report, health.MemberReport, error) {
 	var clusters []model.Key
 	var report health.Report
 	var member health.MemberReport
@@ -152,7 +159,10 @@ func findMember(reports []health.Report, name, where string) (health.Report, hea
 	case 1:
 		return report, member, nil
 	case 0:
-		return report, member, fmt.Errorf("there is no member %s%s", name, where)
+		if err := o.untold(""); err != nil {
+			return report, member, fmt.Errorf("can't find out whether there is a member %s%s: %w%s", name, o.where(), err, hint(err))
+		}
+		return report, member, fmt.Errorf("there is no member %s%s", name, o.where())
 	default:
 		return report, member, fmt.Errorf("there is a member %s of %s in namespace %s and one of %s in namespace %s: say which with --namespace",
 			name, clusters[0].Argument(), clusters[0].Namespace, clusters[1].Argument(), clusters[1].Namespace)

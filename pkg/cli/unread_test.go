@@ -157,3 +157,33 @@ func TestWatchThroughAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestNamedByItsStatefulSet: an Etcd's StatefulSet names the Etcd's cluster, or itself where Etcds can't be read; and a plain
+// StatefulSet's member can be described.
+func TestNamedByItsStatefulSet(t *testing.T) {
+	tests := map[string]struct {
+		objects string
+		refused string
+		args    string
+		stdout  string
+	}{
+		"the Etcd's":                     {objects: anEtcd + etcdsSet() + aPod, args: "status sts/main -o name", stdout: "etcd.druid.gardener.cloud/main\n"},
+		"StatefulSets may not be listed": {objects: anEtcd + etcdsSet() + aPod, refused: "statefulsets", args: "status sts/main -o name", stdout: "etcd.druid.gardener.cloud/main\n"},
+		"Etcds may not be listed":        {objects: anEtcd + etcdsSet() + aPod, refused: "etcds", args: "status sts/main -o jsonpath={.metadata.name}{.members[*].name}{.members[*].podStatus.phase}", stdout: "mainmain-0"},
+		"a plain one's":                  {objects: aSet + aPod, args: "status main -o name", stdout: "statefulset.apps/main\n"},
+		"a plain one's member":           {objects: aSet + aPod, args: "describe main-0", stdout: "sts/main"},
+		"a plain one's timeline":         {objects: aSet + aPod, args: "timeline sts/main main-0 -o jsonpath={.kind}", stdout: "TransitionList"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := listserver.Start(t, tc.objects)
+			if tc.refused != "" {
+				s.Refuse(tc.refused, http.StatusForbidden)
+			}
+			var stdout, stderr buffer
+			if code := plugin(t.Context(), s.Kubeconfig(t), &stdout, &stderr, strings.Fields(tc.args)...); code != 0 || !strings.Contains(stdout.String(), tc.stdout) {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want %q", code, &stdout, &stderr, tc.stdout)
+			}
+		})
+	}
+}
