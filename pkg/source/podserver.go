@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,65 +24,191 @@ const parallelReads = 8
 // fresh is how old a heartbeat may be for its member's pod not to be looked at (DESIGN §3).
 const fresh = 60 * time.Second
 
+// manyLists is how many clusters or namespaces are read one by one. Of more, one long list is less to wait for than many short
+// ones, each of which takes a round trip, and fewer requests for the server.
+const manyLists = 10
+
 // readPods reads the pods and claims of clusters: of all, or of those that do not publish all that there is to know.
 func (c *Server) readPods(ctx context.Context, s *Set, o ReadOptions) error {
-	need := s.needPods(o)
-	var mu sync.Mutex
-	failed := map[string]error{}
-	g, lists := errgroup.WithContext(ctx)
-	g.SetLimit(parallelReads)
-	inNamespace := map[string][]model.Key{}
-	for key, selector := range need {
-		inNamespace[key.Namespace] = append(inNamespace[key.Namespace], key)
+	r := podReading{Server: c, set: s, pods: s.needPods(o), claims: map[string][]model.Key{}, failed: map[string]map[string]error{}}
+	for key := range r.pods {
+		r.claims[key.Namespace] = append(r.claims[key.Namespace], key)
+	}
+	if o.Namespace == "" {
+		if err := r.allNamespaces(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.oneByOne(ctx); err != nil {
+		return err
+	}
+	r.tell()
+	if o.Volumes {
+		return c.readVolumes(ctx, s, o)
+	}
+	return nil
+}
+
+// podReading is the reading of pods and claims.
+type podReading struct {
+	*Server
+	// pods are the selectors of the clusters' pods that are yet to be read, and claims the clusters by the namespaces whose
+	// claims are.
+	pods   map[model.Key]string
+	claims map[string][]model.Key
+
+	mu  sync.Mutex
+	set *Set
+	// failed are what could not be listed, by what is not known then and by namespace.
+	failed map[string]map[string]error
+}
+
+// allNamespaces reads at once what would take many lists. What may not be listed so is left to be read one by one.
+func (r *podReading) allNamespaces(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	const druids = v1alpha1.LabelManagedBy + "=" + managedByDruid
+	// Of those that druid runs alone: what else runs in all namespaces may be a hundred times as much.
+	selectors := map[string][]labels.Selector{}
+	var together []model.Key
+	for key, text := range r.pods {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			continue
+		}
+		if value, ok := selector.RequiresExactMatch(v1alpha1.LabelManagedBy); ok && value == managedByDruid {
+			together = append(together, key)
+			selectors[key.Namespace] = append(selectors[key.Namespace], selector)
+		}
+	}
+	namespaces := r.claims
+	if len(together) > manyLists {
 		g.Go(func() error {
-			var objects []podObject
-			part := &Set{}
-			err := collect(part, c.list(lists, apiCore, key.Namespace, "pods", selector), &objects)
+			objects, problems, err := listOf(ctx, r.Server, "", "pods", druids, func(o *podObject) bool {
+				return slices.ContainsFunc(selectors[o.Metadata.Namespace.Value], func(s labels.Selector) bool { return s.Matches(labels.Set(o.Metadata.Labels.Value)) })
+			})
+			if lost(err) {
+				return fmt.Errorf("can't list Pods%s: %w", in(""), err)
+			}
+			if err != nil {
+				return nil
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.set.pods, r.set.Problems = append(r.set.pods, objects...), append(r.set.Problems, problems...)
+			for _, key := range together {
+				r.set.podsRead[key] = true
+				delete(r.pods, key)
+			}
+			return nil
+		})
+	}
+	if len(namespaces) > manyLists {
+		g.Go(func() error {
+			objects, problems, err := listOf(ctx, r.Server, "", "persistentvolumeclaims", "", func(o *claimObject) bool { return namespaces[o.Metadata.Namespace.Value] != nil })
+			if lost(err) {
+				return fmt.Errorf("can't list PersistentVolumeClaims%s: %w", in(""), err)
+			}
+			if err != nil {
+				return nil
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.set.claims, r.set.Problems = append(r.set.claims, objects...), append(r.set.Problems, problems...)
+			for _, keys := range namespaces {
+				for _, key := range keys {
+					r.set.claimsRead[key] = true
+				}
+			}
+			r.claims = nil
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// oneByOne reads pods cluster by cluster, and claims namespace by namespace.
+func (r *podReading) oneByOne(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	s := r.set
+	for key, selector := range r.pods {
+		g.Go(func() error {
+			objects, problems, err := listOf[podObject](ctx, r.Server, key.Namespace, "pods", selector, nil)
 			if lost(err) {
 				return fmt.Errorf("can't list Pods%s: %w", in(key.Namespace), err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.Problems, s.pods = append(s.Problems, part.Problems...), append(s.pods, objects...)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			s.pods, s.Problems = append(s.pods, objects...), append(s.Problems, problems...)
 			s.podsRead[key] = err == nil
-			if err != nil {
-				failed["Pods"+in(key.Namespace)] = fmt.Errorf("can't be listed, so what members do that publish nothing is not known: %w", err)
-			}
+			r.fail("Pods", key.Namespace, err)
 			return nil
 		})
 	}
 	// Claims have the labels of their StatefulSet's selector only where its controller made them, and a selector that druid had
 	// before v0.23 was another one: a claim that is not found so may be there all the same.
-	for namespace, keys := range inNamespace {
+	for namespace, keys := range r.claims {
 		g.Go(func() error {
-			var objects []claimObject
-			part := &Set{}
-			err := collect(part, c.list(lists, apiCore, namespace, "persistentvolumeclaims", ""), &objects)
+			objects, problems, err := listOf[claimObject](ctx, r.Server, namespace, "persistentvolumeclaims", "", nil)
 			if lost(err) {
 				return fmt.Errorf("can't list PersistentVolumeClaims%s: %w", in(namespace), err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.Problems, s.claims = append(s.Problems, part.Problems...), append(s.claims, objects...)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			s.claims, s.Problems = append(s.claims, objects...), append(s.Problems, problems...)
 			for _, key := range keys {
 				s.claimsRead[key] = err == nil
 			}
-			if err != nil {
-				failed["PersistentVolumeClaims"+in(namespace)] = fmt.Errorf("can't be listed, so what volumes members have is not known: %w", err)
-			}
+			r.fail("PersistentVolumeClaims", namespace, err)
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	return g.Wait()
+}
+
+func (r *podReading) fail(what, namespace string, err error) {
+	if err == nil {
+		return
 	}
-	for subject, err := range failed {
-		s.problem(subject, err)
+	if r.failed[what] == nil {
+		r.failed[what] = map[string]error{}
 	}
-	if o.Volumes {
-		return c.readVolumes(ctx, s, o)
+	r.failed[what][namespace] = err
+}
+
+// tell tells of what could not be listed: once where it is the same in many namespaces.
+func (r *podReading) tell() {
+	for _, kind := range []struct{ what, unknown string }{
+		{"Pods", "what members do that publish nothing"}, {"PersistentVolumeClaims", "what volumes members have"},
+	} {
+		failed := r.failed[kind.what]
+		namespaces := slices.Sorted(maps.Keys(failed))
+		const few = 3
+		for i, namespace := range namespaces {
+			subject := kind.what + in(namespace)
+			if len(namespaces) > few {
+				subject = fmt.Sprintf("%s, and in %d other namespaces", subject, len(namespaces)-1)
+			}
+			r.set.problem(subject, fmt.Errorf("can't be listed, so %s is not known: %w", kind.unknown, failed[namespaces[i]]))
+			if len(namespaces) > few {
+				break
+			}
+		}
 	}
-	return nil
+}
+
+// listOf reads a list. Of a long one only what is wanted is kept.
+func listOf[T any](ctx context.Context, c *Server, namespace, resource, selector string, wanted func(*T) bool) ([]T, []model.Problem, error) {
+	part := &Set{}
+	var kept []T
+	l := c.list(ctx, apiCore, namespace, resource, selector)
+	for raw := range l.items {
+		add(part, &kept, raw, l.name)
+		if n := len(kept); n > 0 && wanted != nil && !wanted(&kept[n-1]) {
+			kept = kept[:n-1]
+		}
+	}
+	return kept, part.Problems, l.err
 }
 
 // readVolumes reads the volumes of the claims one by one: they belong to no namespace, and who may see a few of them may

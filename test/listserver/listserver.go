@@ -28,6 +28,7 @@ type Server struct {
 	mu       sync.Mutex
 	objects  map[string][]map[string]any // by resource
 	refused  map[string]int
+	before   map[string]func()
 	requests []string
 	server   *httptest.Server
 }
@@ -36,7 +37,7 @@ type Server struct {
 // not Kubernetes' own, are not installed.
 func Start(t testing.TB, objects string) *Server {
 	t.Helper()
-	s := &Server{objects: map[string][]map[string]any{}, refused: map[string]int{}}
+	s := &Server{objects: map[string][]map[string]any{}, refused: map[string]int{}, before: map[string]func(){}}
 	s.Set(t, objects)
 	s.server = httptest.NewServer(s)
 	s.URL = s.server.URL
@@ -73,6 +74,13 @@ func (s *Server) Refuse(list string, status int) {
 	s.refused[list] = status
 }
 
+// Before calls a function when a list of a resource is asked for, and then does not answer until the client has gone.
+func (s *Server) Before(resource string, do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before[resource] = do
+}
+
 // Requests are the lists that were asked for since it was last called, sorted: "pods in ns", "pods in all namespaces".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
@@ -101,6 +109,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i := slices.Index(parts, "namespaces"); i >= 0 && i+1 < len(parts) {
 		namespace = parts[i+1]
 		where = namespace
+	}
+	s.mu.Lock()
+	before := s.before[resource]
+	s.mu.Unlock()
+	if before != nil {
+		before()
+		<-r.Context().Done()
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
