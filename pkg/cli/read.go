@@ -35,12 +35,15 @@ type readOptions struct {
 	// found are the clusters that were read, before --selector.
 	found []foundCluster
 	// untold says why a cluster of a kind that was not found may be there all the same. Nil: it is not there.
-	untold    func(model.Kind) error
-	flags     *pflag.FlagSet
-	selector  labels.Selector
-	namespace string
-	now       time.Time
-	server    *source.Server
+	untold func(model.Kind) error
+	// warnings are what could not be read. They are printed, unless they are kept for whoever prints them in another way.
+	warnings     []string
+	keepWarnings bool
+	flags        *pflag.FlagSet
+	selector     labels.Selector
+	namespace    string
+	now          time.Time
+	server       *source.Server
 }
 
 func newReadOptions(f *Factory) readOptions { return readOptions{Factory: f, ChunkSize: 500} }
@@ -149,8 +152,14 @@ func (o *readOptions) read(ctx context.Context) ([]health.Report, error) {
 		}
 		reports = append(reports, r)
 	}
+	o.warnings = nil
 	for _, p := range set.Problems {
-		o.warn("%s: %v", p.Subject, p.Err)
+		o.warnings = append(o.warnings, fmt.Sprintf("%s: %v", p.Subject, p.Err))
+	}
+	if !o.keepWarnings {
+		for _, text := range o.warnings {
+			o.warn("%s", text)
+		}
 	}
 	return reports, nil
 }
@@ -259,14 +268,23 @@ func interruptible(ctx context.Context, in io.Reader) io.Reader {
 	return r
 }
 
-// warnUnreadable tells of what could not be read where the output has no place for it.
-func (o *readOptions) warnUnreadable(reports []health.Report) {
+// unreadable are the texts of what could not be read of clusters, for output that has no place for it.
+func unreadable(reports []health.Report) []string {
+	var texts []string
 	for _, r := range reports {
 		for _, f := range r.Findings {
 			if f.Code == health.Unreadable {
-				o.warn("%s", f.Message)
+				texts = append(texts, f.Message)
 			}
 		}
+	}
+	return texts
+}
+
+// warnUnreadable tells of what could not be read where the output has no place for it.
+func (o *readOptions) warnUnreadable(reports []health.Report) {
+	for _, text := range unreadable(reports) {
+		o.warn("%s", text)
 	}
 }
 

@@ -182,6 +182,7 @@ func (o *statusOptions) document(reports []health.Report) (runtime.Object, error
 // watch prints again and again until it is interrupted. On a terminal it redraws; elsewhere it appends what has changed.
 func (o *statusOptions) watch(ctx context.Context) error {
 	w := watcher{statusOptions: o, last: map[model.Key]string{}}
+	o.keepWarnings = true
 	w.redraw = o.printer == nil && !o.output.is("name") && printers.IsTerminal(o.Out) && os.Getenv("TERM") != "dumb"
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -208,6 +209,8 @@ type watcher struct {
 	begun bool
 	// failure is what could not be done when it was last tried.
 	failure string
+	// warned are the warnings about what was read last.
+	warned []string
 }
 
 // look reads once and prints what there is to print.
@@ -236,11 +239,30 @@ func (w *watcher) look(ctx context.Context) error {
 		}
 	}
 	w.shown, w.failure = reports, ""
+	w.takeWarnings(reports)
 	defer func() { w.begun = true }()
 	if w.redraw {
 		return w.page("")
 	}
 	return w.printChanged(reports)
+}
+
+// takeWarnings takes what could not be read this time. Off a terminal each warning is printed once, until it is another one; a
+// page has them below its table.
+func (w *watcher) takeWarnings(reports []health.Report) {
+	before := w.warned
+	w.warned = slices.Clone(w.warnings)
+	if w.printer == nil {
+		w.warned = append(w.warned, unreadable(reports)...)
+	}
+	if w.redraw {
+		return
+	}
+	for _, text := range w.warned {
+		if !slices.Contains(before, text) {
+			w.warn("%s", text)
+		}
+	}
 }
 
 // unsure is an error where a cluster was not found this time, and something could not be read that could have told of it.
@@ -279,6 +301,12 @@ func (w *watcher) page(failure string) error {
 	}
 	if err := printer.WriteStatus(&text, w.shown, w.tableOptions()); err != nil {
 		return err
+	}
+	if len(w.warned) > 0 && text.Len() > 0 {
+		fmt.Fprintln(&text)
+	}
+	for _, warning := range w.warned {
+		fmt.Fprintf(&text, "warning: %s\n", printer.Sanitize(warning))
 	}
 	// Home, the page with each line cleared to its end, then clear what is below: no flicker.
 	_, err := fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text.String(), "\n", "\x1b[K\n"))
@@ -326,6 +354,9 @@ func fingerprint(r health.Report) string {
 	fmt.Fprintln(&b, r.Verdict, r.Reason, r.Leader, r.Quorum)
 	for _, m := range r.Members {
 		fmt.Fprintln(&b, m.Name, m.Health, m.Reason, m.Role, m.State.Or(""), m.ID.Or(""), m.PeerTLS.Or(false), m.Alarms.Or(nil), m.Volume.Value.ClaimUID)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintln(&b, f.Code, f.Severity, f.Subject)
 	}
 	return b.String()
 }

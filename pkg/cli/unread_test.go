@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/etcdmember/kubectl-etcdmember/pkg/health"
+	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 	"github.com/etcdmember/kubectl-etcdmember/test/listserver"
 )
 
@@ -185,5 +188,94 @@ func TestNamedByItsStatefulSet(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q, want %q", code, &stdout, &stderr, tc.stdout)
 			}
 		})
+	}
+}
+
+// TestWatchTellsOnce: what could not be read is told once, and again when it is something else; what was found counts as a change.
+func TestWatchTellsOnce(t *testing.T) {
+	t.Parallel()
+	s := listserver.Start(t, anEtcd+etcdsSet()+aPod)
+	s.Refuse("pods", http.StatusForbidden)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout, stderr buffer
+	done := make(chan int)
+	go func() { done <- plugin(ctx, s.Kubeconfig(t), &stdout, &stderr, "status", "-w") }()
+	const refused = "warning: Pods in namespace ns: can't be listed"
+	stderr.await(t, refused)
+	s.Requests()
+	rounds := func(n int) {
+		t.Helper()
+		for seen := 0; seen < n; time.Sleep(50 * time.Millisecond) {
+			for _, r := range s.Requests() {
+				if r == "pods in ns" {
+					seen++
+				}
+			}
+		}
+	}
+	rounds(2)
+	if n := strings.Count(stderr.String(), refused); n != 1 {
+		t.Errorf("it is told %d times:\n%s", n, &stderr)
+	}
+	s.Refuse("persistentvolumeclaims", http.StatusForbidden)
+	stderr.await(t, "warning: PersistentVolumeClaims in namespace ns: can't be listed")
+	s.Refuse("pods", 0)
+	rounds(2)
+	s.Refuse("pods", http.StatusForbidden)
+	rounds(2)
+	if n := strings.Count(stderr.String(), refused); n != 2 {
+		t.Errorf("it was well in between, and is told %d times:\n%s", n, &stderr)
+	}
+	cancel()
+	<-done
+}
+
+// TestPageHasItsWarnings: on a terminal they are below the table, where the next page does not leave them behind.
+func TestPageHasItsWarnings(t *testing.T) {
+	s := listserver.Start(t, anEtcd+etcdsSet()+aPod)
+	s.Refuse("pods", http.StatusForbidden)
+	var stdout, stderr buffer
+	f := &Factory{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr},
+		Config:    genericclioptions.NewConfigFlags(true), Now: time.Now,
+	}
+	config := s.Kubeconfig(t)
+	f.Config.KubeConfig = &config
+	o := &statusOptions{readOptions: newReadOptions(f)}
+	o.addFlags(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	if err := o.readOptions.complete(nil); err != nil {
+		t.Fatal(err)
+	}
+	o.keepWarnings = true
+	w := watcher{statusOptions: o, last: map[model.Key]string{}, redraw: true}
+	for range 2 {
+		if err := w.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := strings.Split(stdout.String(), "\x1b[H")
+	if len(pages) != 3 || stderr.String() != "" {
+		t.Fatalf("%q, stderr %q", pages, &stderr)
+	}
+	for _, page := range pages[1:] {
+		table, warning := strings.Index(page, "etcd/main: "), strings.Index(page, "warning: Pods in namespace ns: can't be listed")
+		if table < 0 || warning < table {
+			t.Errorf("%q", page)
+		}
+	}
+}
+
+// TestFingerprint: a finding more, or one that is worse, is a change.
+func TestFingerprint(t *testing.T) {
+	r := func(findings ...health.Finding) string { return fingerprint(health.Report{Findings: findings}) }
+	quota := health.Finding{Code: health.DatabaseNearQuota, Severity: health.Warning, Subject: "main-0", Message: "80 %"}
+	worse, other, later := quota, quota, quota
+	worse.Severity, other.Subject, later.Message = health.Critical, "main-1", "81 %"
+	if r() == r(quota) || r(quota) == r(worse) || r(quota) == r(other) {
+		t.Error("what was found does not count")
+	}
+	if r(quota) != r(later) {
+		t.Error("numbers in a message are no change")
 	}
 }
