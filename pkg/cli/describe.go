@@ -14,7 +14,9 @@ func newDescribeCommand(f *Factory) *cobra.Command {
 		Use:     "describe MEMBER...",
 		GroupID: groupRead,
 		Short:   "Show all that is known of members",
-		Long:    `Show all that is known of members: the facts, who has told them and when, what was found, and the last changes of state.`,
+		Long: `Show all that is known of members: the facts, who has told them and when, what was found, and the last changes of state.
+
+MEMBER is the name of an EtcdMember, of a member of an Etcd, or of a pod of any other StatefulSet that runs etcd.`,
 		Example: `  kubectl etcdmember describe main-0`,
 		Args:    cobra.MinimumNArgs(1),
 		// Members are not clusters, and certainly not files.
