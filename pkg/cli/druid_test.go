@@ -218,9 +218,10 @@ func TestDruidOutputs(t *testing.T) {
 			}
 		}
 	}
-	// A StatefulSet of druid's is its Etcd's, and not another cluster.
-	r := here(t, "status", "-f", objectsOf("01-healthy-3"), "sts/etcd-main")
-	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "sts/etcd-main") {
+	// A StatefulSet of druid's names its Etcd's cluster, and is not another one.
+	r := here(t, "status", "-f", objectsOf("01-healthy-3"), "sts/etcd-main", "-o", "name")
+	r.want(t, 0, "")
+	if r.stdout != "etcd.druid.gardener.cloud/etcd-main\n" {
 		t.Errorf("sts/etcd-main: %+v", r)
 	}
 }

@@ -64,11 +64,8 @@ func (s *Set) readTree(root string) error {
 			return nil
 		}
 		// What is no regular file may never end, or wait for somebody who writes. Links lead to files, for example in a volume.
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-			if err == nil {
-				err = fmt.Errorf("passed over: it is no regular file; name it itself to have it read")
-			}
-			s.problem(path, err)
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			s.problem(path, fmt.Errorf("passed over: it is no regular file; name it itself to have it read"))
 			return nil
 		}
 		found++
