@@ -1,15 +1,18 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
 	"github.com/etcdmember/kubectl-etcdmember/test/listserver"
@@ -123,5 +126,48 @@ func TestReadThatEnds(t *testing.T) {
 				t.Errorf("got %+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// TestDroppedListIsNotLogged: where there are no clusters the other lists are dropped, of which the client would log an error.
+func TestDroppedListIsNotLogged(t *testing.T) {
+	reading := make(chan struct{})
+	gone := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/leases"):
+			fmt.Fprint(w, "{")
+			w.(http.Flusher).Flush()
+			close(reading)
+			<-r.Context().Done()
+			close(gone)
+		case strings.HasSuffix(r.URL.Path, "/etcds"):
+			<-reading
+			time.Sleep(50 * time.Millisecond) // the client has the answer's head, and waits for its body
+			fallthrough
+		default:
+			fmt.Fprint(w, `{"apiVersion":"v1","kind":"List","metadata":{},"items":[]}`)
+		}
+	}))
+	defer api.Close()
+	var logged bytes.Buffer
+	restore := klog.CaptureState()
+	defer restore.Restore()
+	klog.LogToStderr(false)
+	klog.SetOutput(&logged)
+	c, err := NewServer(&rest.Config{Host: api.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Read(t.Context(), ReadOptions{Now: time.Now()})
+	if err != nil || len(s.Clusters()) != 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	<-gone
+	time.Sleep(50 * time.Millisecond)
+	klog.Flush()
+	if logged.Len() > 0 {
+		t.Errorf("logged: %s", &logged)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/apis/druid/v1alpha1"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
@@ -75,7 +76,7 @@ func (c *Server) Read(ctx context.Context, o ReadOptions) (*Set, error) {
 	where := in(o.Namespace)
 	// All at once: a person waits for the slowest and not for the sum. Where there turn out to be no members, what else was
 	// asked for is dropped.
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.New(quiet{klog.FromContext(ctx).GetSink()})))
 	defer cancel()
 	members := c.list(ctx, apiDruid, o.Namespace, "etcdmembers", "")
 	etcds := c.list(ctx, apiDruid, o.Namespace, "etcds", "")
@@ -153,6 +154,15 @@ func lost(err error) bool {
 	var e *lostError
 	return errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// quiet logs no errors: the client logs those that it returns as well, also of requests that were dropped.
+type quiet struct{ klog.LogSink }
+
+func (quiet) Error(error, string, ...any) {}
+
+func (q quiet) WithValues(values ...any) klog.LogSink { return quiet{q.LogSink.WithValues(values...)} }
+
+func (q quiet) WithName(name string) klog.LogSink { return quiet{q.LogSink.WithName(name)} }
 
 const (
 	apiCore         = "api/v1"

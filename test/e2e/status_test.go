@@ -118,6 +118,8 @@ func TestStatus(t *testing.T) {
 	s.adopted(t, ns, "main")
 	t.Run("forbidden", func(t *testing.T) {
 		s.plugin(t, "status", "-n", ns, "--as=nobody").want(t, 2, "", lines(`error: can't list EtcdMembers in namespace status: etcdmembers.druid.gardener.cloud is forbidden: User "nobody" cannot list resource "etcdmembers" in API group "druid.gardener.cloud" in the namespace "status"; ask an administrator for the right, or choose another user with --context or --as`))
+		s.plugin(t, "status", "main", "-n", ns, "--as=nobody").want(t, 2, "", lines(`error: can't list EtcdMembers in namespace status: etcdmembers.druid.gardener.cloud is forbidden: User "nobody" cannot list resource "etcdmembers" in API group "druid.gardener.cloud" in the namespace "status"; ask an administrator for the right, or choose another user with --context or --as`))
+		s.plugin(t, "describe", "main-0", "-n", ns, "--as=nobody").want(t, 2, "", lines(`error: can't list EtcdMembers in namespace status: etcdmembers.druid.gardener.cloud is forbidden: User "nobody" cannot list resource "etcdmembers" in API group "druid.gardener.cloud" in the namespace "status"; ask an administrator for the right, or choose another user with --context or --as`))
 	})
 	t.Run("only members may be listed", func(t *testing.T) {
 		for r, object := range map[schema.GroupVersionResource]string{
