@@ -49,7 +49,7 @@ func (s *Set) readTree(root string) error {
 	found := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			s.problem(path, err)
+			s.unread(path, err)
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -65,12 +65,12 @@ func (s *Set) readTree(root string) error {
 		}
 		// What is no regular file may never end, or wait for somebody who writes. Links lead to files, for example in a volume.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			s.problem(path, fmt.Errorf("passed over: it is no regular file; name it itself to have it read"))
+			s.unread(path, fmt.Errorf("passed over: it is no regular file; name it itself to have it read"))
 			return nil
 		}
 		found++
 		if err := s.readFile(path); err != nil {
-			s.problem(path, err)
+			s.unread(path, err)
 		}
 		return nil
 	})
@@ -81,6 +81,12 @@ func (s *Set) readTree(root string) error {
 		return fmt.Errorf("there are no .yaml, .yml or .json files below %s", root)
 	}
 	return nil
+}
+
+// unread tells of a file that can't be read. Any cluster might be in it.
+func (s *Set) unread(path string, err error) {
+	s.problem(path, err)
+	s.unlist(kindEtcdMember, fmt.Errorf("%s was not read: %w", path, err))
 }
 
 func (s *Set) readFile(name string) error {

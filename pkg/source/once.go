@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -99,7 +100,7 @@ type repeated struct {
 
 func (r *repeated) add(key string) {
 	if r.seen == nil {
-		r.first, r.seen = key, map[string]bool{}
+		r.first, r.seen = strings.TrimPrefix(key, "/"), map[string]bool{}
 	}
 	if !r.seen[key] {
 		r.seen[key] = true
