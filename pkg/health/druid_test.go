@@ -291,6 +291,14 @@ func TestDruid(t *testing.T) {
 			})),
 			verdict: Degraded, reason: PodNotRunning, quorum: "Held 2/3 2", health: "HHU", leader: "main-0", codes: "PodNotRunning",
 		},
+		"all publish that they serve, and their kubelets say that they crash": {
+			cluster: cluster(3, func(c *model.Cluster) {
+				for i := range c.Members {
+					c.Members[i].PodState = by(model.SourcePod, model.Pod{Phase: "Running", Ready: "False", Etcd: model.Container{Name: "etcd", State: "Waiting", Reason: "CrashLoopBackOff", Restarts: 9}})
+				}
+			}),
+			verdict: Unknown, reason: QuorumUnknown, quorum: "Unknown 0/3 2", health: "UUU", codes: "QuorumUnknown PodNotRunning PodNotRunning PodNotRunning NoLeaderKnown",
+		},
 		"it publishes that it serves, and its pod is being deleted": {
 			cluster: cluster(3, at(2, func(m *model.Member) {
 				m.PodState = by(model.SourcePod, model.Pod{Phase: "Running", Deleting: now, Etcd: model.Container{Name: "etcd", State: "Running", Ready: true}})

@@ -149,7 +149,11 @@ func (j *judge) publishedMember(m model.Member, r *MemberReport, set setter) vot
 	case isFresh && j.gone(m):
 		// The publication is from before its pod went, or its etcd.
 		r.Basis = model.SourcePod
-		return j.seenMember(m, set)
+		v := j.seenMember(m, set)
+		if state := m.PodState.Value.Etcd.State; v == voteDown && m.Ready.Value.Status == "True" && (state == "Waiting" || state == "Terminated") {
+			v = voteUnknown // its kubelet and its publisher contradict each other, and which is the newer word nobody tells
+		}
+		return v
 	case isFresh && !m.PodState.Value.Deleting.IsZero():
 		r.Basis = m.Published.Source
 		v := j.freshMember(m, set)
