@@ -103,34 +103,20 @@ type situation struct {
 	verdict Verdict
 	reason  Code
 	quorum  string // state, healthy/voters, needed
-	// health is each member's first letter, in the order of names: H, U, S, ?, M, X (Stopped).
+	// health is each member's first letter, in the order of names: H, U, S, ?, M, - (Stopped).
 	health, leader, codes string
 }
 
 func (s situation) check(t *testing.T) Report {
 	t.Helper()
 	r := Judge(s.cluster, Options{Now: now})
-	var letters, codes []string
-	for _, m := range r.Members {
-		letters = append(letters, map[MemberHealth]string{
-			MemberHealthy: "H", MemberUnhealthy: "U", MemberSyncing: "S", MemberUnknown: "?", MemberMissing: "M", MemberStopped: "X",
-		}[m.Health])
-		if (m.Health == MemberHealthy) != (m.Reason == "") {
-			t.Errorf("%s is %s with reason %q: all but the healthy have one", m.Name, m.Health, m.Reason)
-		}
-	}
-	for _, f := range r.Findings {
-		codes = append(codes, string(f.Code))
-		if f.Message == "" {
-			t.Errorf("finding %s has no message", f.Code)
-		}
-	}
+	health, codes := glance(t, r)
 	check(t, "verdict", r.Verdict, s.verdict)
 	check(t, "reason", r.Reason, s.reason)
 	check(t, "quorum", fmt.Sprintf("%s %d/%d %d", r.Quorum.State, r.Quorum.Healthy, r.Quorum.Voters, r.Quorum.Needed), s.quorum)
-	check(t, "health", strings.Join(letters, ""), s.health)
+	check(t, "health", health, s.health)
 	check(t, "leader", r.Leader, s.leader)
-	check(t, "findings", strings.Join(codes, " "), s.codes)
+	check(t, "findings", codes, s.codes)
 	if t.Failed() {
 		t.Logf("message: %s", r.Message)
 	}
@@ -279,7 +265,7 @@ func TestDruid(t *testing.T) {
 					c.Members[i].PodState, c.Members[i].NoPod = model.Fact[model.Pod]{}, true
 				}
 			}),
-			verdict: Hibernated, quorum: "Unknown 0/3 2", health: "XXX",
+			verdict: Hibernated, quorum: "Unknown 0/3 2", health: "---",
 		},
 		"asked to hibernate, and still running: what is wrong is told": {
 			cluster: druid(3, func(c *model.Cluster) { c.Wanted.Value = 0 }, claim(2, func(c *model.Claim) { c.Deleting = now })),

@@ -335,32 +335,39 @@ func TestVerdict(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := Judge(tc.cluster, Options{Now: now, FreshnessUnknown: tc.unsure})
-			var letters, codes []string
-			for _, m := range r.Members {
-				letters = append(letters, map[MemberHealth]string{
-					MemberHealthy: "H", MemberUnhealthy: "U", MemberSyncing: "S", MemberUnknown: "?", MemberMissing: "M",
-				}[m.Health])
-				if (m.Health == MemberHealthy) != (m.Reason == "") {
-					t.Errorf("%s is %s with reason %q: all but the healthy have one", m.Name, m.Health, m.Reason)
-				}
-			}
-			for _, f := range r.Findings {
-				codes = append(codes, string(f.Code))
-				if f.Message == "" {
-					t.Errorf("finding %s has no message", f.Code)
-				}
-			}
+			health, codes := glance(t, r)
 			check(t, "verdict", r.Verdict, tc.verdict)
 			check(t, "reason", r.Reason, tc.reason)
 			check(t, "quorum", r.Quorum.State, tc.quorum)
-			check(t, "health", strings.Join(letters, ""), tc.health)
+			check(t, "health", health, tc.health)
 			check(t, "leader", r.Leader, tc.leader)
-			check(t, "findings", strings.Join(codes, " "), tc.codes)
+			check(t, "findings", codes, tc.codes)
 			if t.Failed() {
 				t.Logf("message: %s", r.Message)
 			}
 		})
 	}
+}
+
+// glance is each member's health as a letter, and the codes of the findings, of which it checks what is true of any report.
+func glance(t *testing.T, r Report) (health, codes string) {
+	t.Helper()
+	var letters, found []string
+	for _, m := range r.Members {
+		letters = append(letters, map[MemberHealth]string{
+			MemberHealthy: "H", MemberUnhealthy: "U", MemberSyncing: "S", MemberUnknown: "?", MemberMissing: "M", MemberStopped: "-",
+		}[m.Health])
+		if (m.Health == MemberHealthy) != (m.Reason == "") {
+			t.Errorf("%s is %s with reason %q: all but the healthy have one", m.Name, m.Health, m.Reason)
+		}
+	}
+	for _, f := range r.Findings {
+		found = append(found, string(f.Code))
+		if f.Message == "" {
+			t.Errorf("finding %s has no message", f.Code)
+		}
+	}
+	return strings.Join(letters, ""), strings.Join(found, " ")
 }
 
 func check[T comparable](t *testing.T, what string, got, want T) {

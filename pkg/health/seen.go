@@ -123,7 +123,7 @@ func (j *judge) reconcile() string {
 	if !known || e.Generation != e.ObservedGeneration || j.report.NoSet || j.unwell() {
 		return "; have it do that when all members are well and no change of the Etcd waits"
 	}
-	return ": kubectl annotate etcd " + j.report.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace()
+	return ": " + j.annotate(askReconcile)
 }
 
 // unwell says whether the etcd of any member is known not to be ready.

@@ -256,7 +256,7 @@ type Options struct {
 // Limits that turn a value into a finding.
 const (
 	// StaleAfter is how old a heartbeat may be. Agents renew every 20 s: three are missed (DESIGN §3).
-	StaleAfter = 60 * time.Second
+	StaleAfter = model.SupersededAfter
 	// SkewTolerated is how far in the future a heartbeat may be before the clocks are told of.
 	SkewTolerated = 10 * time.Second
 	// QuotaWarning is the part of its quota that a database may fill. At 100 % etcd raises NOSPACE and refuses writes.

@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ func (j *judge) druid() {
 	behind := e.Generation > e.ObservedGeneration
 	reconcile := "it may restart members: have druid do it when all of them are well"
 	if !j.unwell() && !j.report.NoSet {
-		reconcile = "ask druid for it, one change at a time; it may restart members: kubectl annotate etcd " + name + " druid.gardener.cloud/operation=reconcile" + ns
+		reconcile = "ask druid for it, one change at a time; it may restart members: " + j.annotate(askReconcile)
 	}
 	switch {
 	case e.LastOperation.State == "Error":
@@ -80,7 +79,7 @@ func (j *judge) druid() {
 		}
 		advice := "do not delete the StatefulSet while this is so"
 		if j.report.NoSet {
-			advice = "keep druid from making it until it counts all members: kubectl annotate etcd " + name + " druid.gardener.cloud/suspend-etcd-spec-reconcile=" + ns
+			advice = "keep druid from making it until it counts all members: " + j.annotate(askSuspend)
 		}
 		j.find(StatusMembersShort, severity, "", fmt.Sprintf("druid counts %d members where %d are wanted (status.members): it would make a missing StatefulSet anew with %d replicas", e.StatusMembers, n, e.StatusMembers), advice)
 	}
@@ -126,9 +125,9 @@ func (j *judge) set() {
 		advice := "find out who has deleted it, and restart no pod"
 		if e, druid := r.Etcd.Get(); druid && e.StatusMembers < n {
 			// druid makes it with as many replicas as it counts, and its controller then deletes the other pods.
-			advice += "; keep druid from making it anew until it counts all members: kubectl annotate etcd " + r.Key.Name + " druid.gardener.cloud/suspend-etcd-spec-reconcile=" + j.inNamespace()
+			advice += "; keep druid from making it anew until it counts all members: " + j.annotate(askSuspend)
 		} else if druid {
-			advice += "; druid makes it anew when it reconciles: kubectl annotate etcd " + r.Key.Name + " druid.gardener.cloud/operation=reconcile" + j.inNamespace()
+			advice += "; druid makes it anew when it reconciles: " + j.annotate(askReconcile)
 		}
 		j.find(StatefulSetMissing, Warning, "", "there is no StatefulSet "+r.Key.Name+": a pod that ends does not come back", advice)
 	}
@@ -143,13 +142,7 @@ func (j *judge) set() {
 		}
 		j.find(ReplicasDiffer, severity, "", fmt.Sprintf("the StatefulSet has %d replicas, and the Etcd wants %d", s.Replicas, n), "wait for druid to reconcile; if it does not, see its last operation: kubectl get etcd "+r.Key.Name+" -o yaml"+j.inNamespace())
 	}
-	var old []string
-	for _, m := range r.Members {
-		if p, ok := m.PodState.Get(); ok && s.UpdateRevision != "" && p.RevisionHash != "" && p.RevisionHash != s.UpdateRevision {
-			old = append(old, m.Name)
-		}
-	}
-	switch {
+	switch old := j.outdated(); {
 	case len(old) > 0:
 		j.find(RolloutPending, Notice, "", "pods of an older template: "+strings.Join(old, ", "), "restart nothing else until all are of revision "+s.UpdateRevision)
 	case s.Generation > s.ObservedGeneration && s.ObservedGeneration > 0:
@@ -226,11 +219,30 @@ func (j *judge) changing() bool {
 	if e.LastOperation.State == "Processing" || e.LastOperation.State == "Requeue" {
 		return true
 	}
-	s := j.report.Set.Value
-	return slices.ContainsFunc(j.report.Members, func(m MemberReport) bool {
-		p, known := m.PodState.Get()
-		return known && s.UpdateRevision != "" && p.RevisionHash != "" && p.RevisionHash != s.UpdateRevision
-	})
+	return len(j.outdated()) > 0
+}
+
+// outdated are the members whose pods are of an older template than their StatefulSet's.
+func (j *judge) outdated() []string {
+	var names []string
+	wanted := j.report.Set.Value.UpdateRevision
+	for _, m := range j.report.Members {
+		if hash := m.PodState.Value.RevisionHash; wanted != "" && hash != "" && hash != wanted {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// What druid is asked by annotations.
+const (
+	askReconcile = "druid.gardener.cloud/operation=reconcile"
+	askSuspend   = "druid.gardener.cloud/suspend-etcd-spec-reconcile="
+)
+
+// annotate is the command that asks druid for something.
+func (j *judge) annotate(what string) string {
+	return "kubectl annotate etcd " + j.report.Key.Name + " " + what + j.inNamespace()
 }
 
 // leases tells of druid's Leases of members that have answered for themselves: they are well, and druid takes them not to be.

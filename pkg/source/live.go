@@ -28,8 +28,6 @@ import (
 const (
 	// atOnce is how many members are asked at the same time.
 	atOnce = 64
-	// clientPort is where etcd serves clients unless told otherwise.
-	clientPort = 2379
 	// afterHandshake is how long a member may take to refuse our certificate. One that does not waits for our first word.
 	afterHandshake = 500 * time.Millisecond
 )
@@ -78,7 +76,7 @@ func NewLive(cfg *rest.Config, o LiveOptions) (*Live, error) {
 	return l, nil
 }
 
-func port(c *model.Cluster) int { return cmp.Or(c.Access.Port, clientPort) }
+func port(c *model.Cluster) int { return cmp.Or(c.Access.Port, defaultClientPort) }
 
 // Ask asks all members of clusters, and writes what they say into them: it counts for more than what others have told. A
 // member that does not say something keeps what is known of it. The error is the context's: what members fail to do is in

@@ -2,17 +2,10 @@ package source
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,6 +26,7 @@ import (
 
 	"github.com/etcdmember/kubectl-etcdmember/pkg/etcd"
 	"github.com/etcdmember/kubectl-etcdmember/pkg/model"
+	"github.com/etcdmember/kubectl-etcdmember/test/lab/pki"
 )
 
 // fakeEtcd is a member as far as it is asked. It answers as it is told to, which a real one can't be; those are in test/e2e.
@@ -507,25 +501,21 @@ func TestLiveInterrupted(t *testing.T) {
 
 // TestLiveTLS: the credentials are the workload's, or those given, and what can't be had is our failure.
 func TestLiveTLS(t *testing.T) {
-	ca, other := newTestCA(t), newTestCA(t)
-	serverCert, serverKey := ca.issue(t, "main-0.main.ns.svc")
-	pair, err := tls.X509KeyPair(serverCert, serverKey)
+	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
+	pair, err := issue(t, ca, "main-0.main.ns.svc").TLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
-	address := (&fakeEtcd{id: 0xa0, quota: 1}).serve(t, &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert})
+	address := (&fakeEtcd{id: 0xa0, quota: 1}).serve(t, &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert})
 	plain := (&fakeEtcd{id: 0xa0, quota: 1}).serve(t, nil)
-	cert, key := ca.issue(t)
-	foreignCert, foreignKey := other.issue(t)
+	client, foreign := issue(t, ca), issue(t, other)
 	secrets := map[string]map[string][]byte{
-		"ca":      {"bundle.crt": ca.pem},
-		"client":  {"tls.crt": cert, "tls.key": key},
-		"both":    {"ca.crt": ca.pem, "tls.crt": cert, "tls.key": key},
-		"other":   {"ca.crt": other.pem},
-		"foreign": {"tls.crt": foreignCert, "tls.key": foreignKey},
-		"half":    {"tls.crt": cert},
+		"ca":      {"bundle.crt": ca.Cert},
+		"client":  {"tls.crt": client.Cert, "tls.key": client.Key},
+		"both":    {"ca.crt": ca.Cert, "tls.crt": client.Cert, "tls.key": client.Key},
+		"other":   {"ca.crt": other.Cert},
+		"foreign": {"tls.crt": foreign.Cert, "tls.key": foreign.Key},
+		"half":    {"tls.crt": client.Cert},
 		"junk":    {"ca.crt": []byte("junk")},
 	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -539,7 +529,7 @@ func TestLiveTLS(t *testing.T) {
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets %s is forbidden","reason":"Forbidden","code":403}`, name)
 	}))
 	t.Cleanup(api.Close)
-	given := etcd.TLSPEM{CA: ca.pem, Cert: cert, Key: key}
+	given := etcd.TLSPEM{CA: ca.Cert, Cert: client.Cert, Key: client.Key}
 	for name, tc := range map[string]struct {
 		access            model.Access
 		given             etcd.TLSPEM
@@ -550,8 +540,8 @@ func TestLiveTLS(t *testing.T) {
 		"of its Secrets":                {access: model.Access{TLS: true, TLSKnown: true, CASecret: "ca", CAKey: "bundle.crt", ClientSecret: "client"}},
 		"of one Secret":                 {access: model.Access{TLS: true, TLSKnown: true, CASecret: "both", ClientSecret: "both"}},
 		"given, and none is read":       {access: model.Access{TLS: true, TLSKnown: true, CASecret: "secret", ClientSecret: "secret"}, given: given},
-		"the CA given":                  {access: model.Access{TLS: true, TLSKnown: true, CASecret: "secret", ClientSecret: "client"}, given: etcd.TLSPEM{CA: ca.pem}},
-		"the certificate given":         {access: model.Access{TLS: true, TLSKnown: true, CASecret: "ca", CAKey: "bundle.crt", ClientSecret: "secret"}, given: etcd.TLSPEM{Cert: cert, Key: key}},
+		"the CA given":                  {access: model.Access{TLS: true, TLSKnown: true, CASecret: "secret", ClientSecret: "client"}, given: etcd.TLSPEM{CA: ca.Cert}},
+		"the certificate given":         {access: model.Access{TLS: true, TLSKnown: true, CASecret: "ca", CAKey: "bundle.crt", ClientSecret: "secret"}, given: etcd.TLSPEM{Cert: client.Cert, Key: client.Key}},
 		"not told, but given":           {given: given},
 		"not told, and none":            {plain: true},
 		"none, whatever is given":       {access: model.Access{TLSKnown: true}, given: given, plain: true},
@@ -640,50 +630,20 @@ func TestInClusterNames(t *testing.T) {
 	}
 }
 
-type testCA struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
+func newAuthority(t *testing.T, name string) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
-func newTestCA(t *testing.T) *testCA {
+func issue(t *testing.T, a *pki.Authority, names ...string) pki.Pair {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	pair, err := a.Issue(pki.Subject{CommonName: "etcd", Names: names, Server: true, Client: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: fmt.Sprint(time.Now().UnixNano())}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &testCA{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-}
-
-func (a *testCA) issue(t *testing.T, names ...string) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: names,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, private.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+	return pair
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,9 +19,6 @@ import (
 
 // parallelReads is how many clusters' pods are read at once.
 const parallelReads = 8
-
-// fresh is how old a heartbeat may be for its member's pod not to be looked at (DESIGN §3).
-const fresh = 60 * time.Second
 
 // manyLists is how many clusters or namespaces are read one by one. Of more, one long list is less to wait for than many short
 // ones, each of which takes a round trip, and fewer requests for the server.
@@ -255,19 +251,21 @@ func (c *Server) readVolumes(ctx context.Context, s *Set, o ReadOptions) error {
 	return g.Wait()
 }
 
-// needPods says of which clusters the pods are to be read, with the selector that finds them and their claims.
+// needPods says of which clusters the pods are to be read, with the selector that finds them.
 func (s *Set) needPods(o ReadOptions) map[model.Key]string {
 	s.once()
 	b := &builder{Set: s, clusters: map[model.Key]*cluster{}, readAt: o.Now}
 	b.index()
 	published := map[model.Key]int{}
 	need := map[model.Key]bool{}
-	heartbeats := b.quietHeartbeats()
+	told := s.Problems // which are told of when the clusters are put together
+	heartbeats := s.heartbeats()
+	s.Problems = told
 	for i := range s.members {
 		m := &s.members[i]
 		key := b.resolve(clusterKey(m))
 		beat := heartbeats[key.Namespace+"/"+v1alpha1.HeartbeatLeaseName(m.Metadata.Name.Value)]
-		if m.Status.Value.PublishedAt.OK && o.Now.Sub(beat) <= fresh {
+		if m.Status.Value.PublishedAt.OK && o.Now.Sub(beat.Value) <= model.SupersededAfter {
 			published[key]++
 		} else {
 			need[key] = true
@@ -298,16 +296,7 @@ func (s *Set) needPods(o ReadOptions) map[model.Key]string {
 	return selectors
 }
 
-// quietHeartbeats are the agents' heartbeats by namespace and name, without telling of problems again.
-func (b *builder) quietHeartbeats() map[string]time.Time {
-	beats := make(map[string]time.Time, len(b.leases))
-	for i := range b.leases {
-		beats[b.leases[i].Metadata.key()] = time.Time(b.leases[i].Spec.Value.RenewTime.Value)
-	}
-	return beats
-}
-
-// podSelector finds a cluster's pods, and its claims, which get the same labels from the StatefulSet's controller.
+// podSelector finds a cluster's pods.
 func (b *builder) podSelector(key model.Key, set *statefulSetObject) string {
 	if set != nil && len(set.Spec.Value.Selector.Value.MatchLabels.Value) > 0 {
 		return labels.SelectorFromSet(set.Spec.Value.Selector.Value.MatchLabels.Value).String()
